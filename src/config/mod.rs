@@ -1,0 +1,424 @@
+//! Configuration: what the operator wrote, checked once and valid by construction.
+//!
+//! [`units`] holds the newtypes that refuse nonsense.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::memory::Role;
+
+pub mod units;
+
+pub use units::{ByteSize, Ratio, Similarity};
+
+/// A valid configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where hypnos keeps its own files, one folder per store.
+    pub state_dir: PathBuf,
+    /// Where snapshot pairs go.
+    pub snapshot_dir: PathBuf,
+    /// When the daemon runs.
+    pub schedule: Schedule,
+    /// Where figures are published.
+    pub metrics: Metrics,
+    /// How much one pass may remove.
+    pub guard: Guard,
+    /// How long pre-images are kept for `undo`.
+    pub undo_keep: Duration,
+    /// The stores, in the order of the file; names are unique.
+    pub stores: Vec<Store>,
+}
+
+/// When the daemon runs.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    /// Five-field cron expression, already checked.
+    pub cron: String,
+    /// The zone in which the expression is read.
+    pub timezone: TimeZone,
+    /// Whether a missed run starts when the daemon starts.
+    pub catch_up: bool,
+}
+
+/// Where figures are published.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Address of the daemon's HTTP server.
+    pub listen: std::net::SocketAddr,
+    /// A `.prom` file for the textfile collector, for one-shot runs.
+    pub textfile: Option<PathBuf>,
+}
+
+/// How much one pass may remove before a person has to agree.
+#[derive(Debug, Clone, Copy)]
+pub struct Guard {
+    /// Share of a store, or of a living owner's namespace, in `[0, 1]`.
+    pub max_fraction: Ratio,
+    /// A pass that removes fewer than this is not measured against the share.
+    pub min_count: u64,
+}
+
+/// One configured pair of a row store and a vector store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    /// Unique name; a folder name and a metric label.
+    pub name: String,
+    /// Whether the first night removes or only reports.
+    pub first_run: FirstRun,
+    /// Where the rows are and what their columns mean.
+    pub rows: Rows,
+    /// Who still exists; without it no scope is ever swept.
+    pub owners: Option<Owners>,
+    /// Where the points are; `None` for a store without vectors.
+    pub vectors: Option<Vectors>,
+    /// The passes, with this store's own overrides applied.
+    pub passes: Passes,
+}
+
+/// What the first run on a store may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstRun {
+    /// Remove, within the guard.
+    Apply,
+    /// Report everything, and refuse every removing pass until its plan was accepted by hash.
+    Report,
+}
+
+/// Where the rows are and what their columns mean.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    /// Absolute path; with a `{tenant}` in it there is one file per tenant.
+    pub path: String,
+    /// The table of memories.
+    pub table: String,
+    /// The key column.
+    pub id: String,
+    /// The column that names the owner, as a plain source; `None` when the path does, or when all rows share one
+    /// namespace.
+    pub tenant: Option<Source>,
+    /// Template of the namespace, such as `user:{tenant}`.
+    pub namespace: String,
+    /// What else is known about a memory, and where it stands. `Role::Ttl` is the only one with a unit.
+    pub roles: Vec<(Role, Source)>,
+    /// The unit of the number in the ttl column, when there is one.
+    pub ttl_unit: Duration,
+}
+
+impl Rows {
+    /// Whether there is one file per tenant.
+    #[must_use]
+    pub fn is_per_tenant(&self) -> bool {
+        self.path.contains("{tenant}")
+    }
+
+    /// Where a role is read from.
+    #[must_use]
+    pub fn source(&self, role: Role) -> Option<&Source> {
+        self.roles.iter().find(|(known, _)| *known == role).map(|(_, source)| source)
+    }
+
+    /// Whether the schema keeps the history of its memories, so that one is ended and never removed
+    /// (it has a `valid_to`).
+    #[must_use]
+    pub fn is_bitemporal(&self) -> bool {
+        self.source(Role::ValidTo).is_some()
+    }
+}
+
+/// Where a role is read from: `column`, `column?`, `value:json($.text)`, `created_at:epoch_s`,
+/// `seen:text@America/Sao_Paulo`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// The column.
+    pub column: String,
+    /// Whether the column may be missing from the live schema (`?`), which reads as NULL.
+    pub optional: bool,
+    /// A path inside the JSON that the column holds.
+    pub json: Option<String>,
+    /// How a time is written there, for roles that are times.
+    pub time: TimeFormat,
+}
+
+/// How a time is written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimeFormat {
+    /// The encoding of the value.
+    pub encoding: Encoding,
+    /// The zone of values that name none.
+    pub zone: TimeZone,
+}
+
+/// How a time is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Whole seconds since 1970.
+    EpochSeconds,
+    /// Whole milliseconds since 1970.
+    EpochMillis,
+    /// Seconds since 1970 with a fraction.
+    EpochFloat,
+    /// ISO 8601 and its relatives.
+    Text,
+    /// A bare date.
+    Date,
+    /// Whatever each value turns out to be.
+    Auto,
+}
+
+/// The table that says who still exists.
+#[derive(Debug, Clone)]
+pub struct Owners {
+    /// The scope that it speaks for, such as `user`.
+    pub scope: String,
+    /// The database file; `None` for the row database itself.
+    pub path: Option<PathBuf>,
+    /// The table.
+    pub table: String,
+    /// The column with the owner's name as namespaces spell it.
+    pub id: String,
+    /// The column that marks a deleted owner, and when; `None` when owners are deleted by removing the row.
+    pub deleted_at: Option<Source>,
+}
+
+/// Where the points are.
+#[derive(Debug, Clone)]
+pub struct Vectors {
+    /// Which backend, and how to reach it.
+    pub backend: Backend,
+    /// Payload key (Qdrant) or column (SQLite) of the namespace.
+    pub namespace_key: String,
+    /// How the id of a point follows from its row.
+    pub point_id: PointRule,
+}
+
+/// A vector backend and how to reach it.
+#[derive(Debug, Clone)]
+pub enum Backend {
+    /// A Qdrant server.
+    Qdrant(Qdrant),
+    /// A plain table of a SQLite database.
+    Sqlite(VectorTable),
+}
+
+/// How to reach a Qdrant collection.
+#[derive(Clone)]
+pub struct Qdrant {
+    /// gRPC address.
+    pub url: String,
+    /// REST address, for snapshots.
+    pub rest_url: String,
+    /// API key; never printed.
+    pub api_key: Option<String>,
+    /// The collection.
+    pub collection: String,
+    /// The named vector that passes compare; empty for the unnamed one.
+    pub vector: String,
+    /// Bound on one call.
+    pub timeout: Duration,
+}
+
+impl std::fmt::Debug for Qdrant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Qdrant")
+            .field("url", &self.url)
+            .field("rest_url", &self.rest_url)
+            .field("api_key", &self.api_key.as_ref().map(|_| "***"))
+            .field("collection", &self.collection)
+            .field("vector", &self.vector)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
+}
+
+/// A table of points in SQLite.
+#[derive(Debug, Clone)]
+pub struct VectorTable {
+    /// The database file.
+    pub path: PathBuf,
+    /// The table.
+    pub table: String,
+    /// The key column.
+    pub id: String,
+    /// The column of little-endian f32 values.
+    pub vector: String,
+    /// The payload column (JSON text), when the table has one.
+    pub payload: Option<String>,
+}
+
+/// How the id of a point follows from its row.
+///
+/// Templates may name `{namespace}`, `{tenant}` and `{id}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PointRule {
+    /// `integer(id)`: the row's integer key.
+    Integer,
+    /// `uuid(id)`: the row's key read as a UUID.
+    Uuid,
+    /// `uuid5(NS, TEMPLATE)`.
+    Uuid5 {
+        /// The UUID namespace: `dns`, `url`, `oid`, `x500` or any UUID.
+        namespace: uuid::Uuid,
+        /// The name that is hashed.
+        template: String,
+    },
+    /// `column(NAME)`: a column of the row (`Role::Point`) holds it.
+    Column(String),
+    /// `payload(KEY)` or `payload(KEY, TEMPLATE)`: the point's payload names the row; without a template, by its id.
+    Payload {
+        /// The payload key.
+        key: String,
+        /// What stands there, `{id}` by default.
+        template: String,
+    },
+}
+
+/// Settings of every pass.
+#[derive(Debug, Clone)]
+pub struct Passes {
+    /// Expiry.
+    pub ttl: Ttl,
+    /// Sweep of what belongs to nobody.
+    pub orphans: Orphans,
+    /// Duplicate clusters.
+    pub duplicates: Duplicates,
+    /// Fading.
+    pub decay: Decay,
+    /// Disagreeing pairs.
+    pub contradictions: Contradictions,
+    /// Stale confirmations.
+    pub review: Review,
+    /// Free pages.
+    pub vacuum: Vacuum,
+    /// Paired backups.
+    pub snapshot: Snapshot,
+}
+
+/// Settings of the `ttl` pass.
+#[derive(Debug, Clone)]
+pub struct Ttl {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Age at which history goes; `None` for never.
+    pub superseded_retention: Option<Duration>,
+}
+
+/// Settings of the `orphans` pass.
+#[derive(Debug, Clone)]
+pub struct Orphans {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Time that an owner must have been marked deleted.
+    pub grace: Duration,
+    /// Time between two sightings of something absent before it is believed.
+    pub settle: Duration,
+    /// Points younger than this are left.
+    pub min_age: Duration,
+}
+
+/// Settings of the `duplicates` pass.
+#[derive(Debug, Clone)]
+pub struct Duplicates {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Cosine that opens a cluster.
+    pub cluster_at: Similarity,
+    /// Cosine to the survivor at which a member may join it.
+    pub merge_at: Similarity,
+}
+
+/// Settings of the `decay` pass.
+#[derive(Debug, Clone)]
+pub struct Decay {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Strength under which a memory has faded, in `(0, 1)`.
+    pub floor: Ratio,
+    /// Weibull scale of types without one of their own.
+    pub default_scale: Duration,
+    /// Weibull scale by type.
+    pub scale: Vec<(String, Duration)>,
+    /// Weibull shape, above zero.
+    pub shape: f64,
+    /// Types that never fade.
+    pub exempt_types: Vec<String>,
+    /// Largest share of a namespace in any 20 hours.
+    pub max_fraction: Ratio,
+}
+
+/// Settings of the `contradictions` pass.
+#[derive(Debug, Clone)]
+pub struct Contradictions {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// How far apart two memories may have been created.
+    pub window: Duration,
+    /// Score from which a pair is queued.
+    pub threshold: u32,
+    /// Weights of the signals.
+    pub weights: SignalWeights,
+    /// Weight of the common topic.
+    pub topic_weight: u32,
+    /// How the score is formed.
+    pub scoring: Scoring,
+}
+
+/// Weights of the contradiction signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the weight of the signal of that name")]
+pub struct SignalWeights {
+    pub negation: u32,
+    pub antonym: u32,
+    pub numeric: u32,
+    pub temporal: u32,
+}
+
+/// How a contradiction score is formed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scoring {
+    /// Signals plus agreement on everything else.
+    Topic,
+    /// The literal sum of the signals.
+    Sum,
+}
+
+/// Settings of the `review` pass.
+#[derive(Debug, Clone)]
+pub struct Review {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Age of a confirmation at which it is asked again.
+    pub stale_after: Duration,
+    /// Time without use at which an exempt memory is asked about.
+    pub unused_after: Duration,
+    /// New entries a week.
+    pub per_week: u32,
+}
+
+/// Settings of the `vacuum` pass.
+#[derive(Debug, Clone)]
+pub struct Vacuum {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Share of free pages from which it is worth it.
+    pub min_free_fraction: Ratio,
+    /// Free bytes from which it is worth it.
+    pub min_free_bytes: ByteSize,
+    /// Longest time that a writer may stand still.
+    pub max_stall: Duration,
+}
+
+/// Settings of the `snapshot` pass.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Daily pairs kept.
+    pub keep_daily: u32,
+    /// Weekly pairs kept.
+    pub keep_weekly: u32,
+    /// Monthly pairs kept.
+    pub keep_monthly: u32,
+}

@@ -1,0 +1,3 @@
+//! The `hypnos` command.
+
+fn main() {}

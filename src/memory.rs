@@ -1,0 +1,324 @@
+//! What a memory is, apart from where it is kept: ids, namespaces, readings of time. No I/O.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+
+/// The id of a memory as its row store keeps it: the value *and* its storage class, since `5`, `'5'` and
+/// `x'35'` are three different keys to SQLite.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MemoryId {
+    /// An INTEGER key.
+    Integer(i64),
+    /// A TEXT key, UUIDs in text form among them.
+    Text(Box<str>),
+    /// A BLOB key, such as a UUID in 16 bytes.
+    Bytes(Box<[u8]>),
+}
+
+impl fmt::Display for MemoryId {
+    /// Integers and text as they are, sixteen bytes as a hyphenated UUID, other bytes as `x'..'`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(id) => write!(f, "{id}"),
+            Self::Text(id) => f.write_str(id),
+            Self::Bytes(id) => match Uuid::from_slice(id) {
+                Ok(uuid) => write!(f, "{uuid}"),
+                Err(_) => {
+                    f.write_str("x'")?;
+                    for byte in id {
+                        write!(f, "{byte:02x}")?;
+                    }
+                    f.write_char('\'')
+                }
+            },
+        }
+    }
+}
+
+/// The id of a point in the vector store.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PointId {
+    /// An unsigned integer, as Qdrant and SQLite have them.
+    Number(u64),
+    /// A UUID, in whatever spelling the store keeps it.
+    Uuid(Uuid),
+    /// Any other text key of a SQLite vector table.
+    Text(Box<str>),
+}
+
+impl PointId {
+    /// Reads the text form of a point id: a UUID in any spelling, else the text itself.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        Uuid::try_parse(text).map_or_else(|_| Self::Text(text.into()), Self::Uuid)
+    }
+}
+
+impl fmt::Display for PointId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(id) => write!(f, "{id}"),
+            Self::Uuid(id) => write!(f, "{id}"),
+            Self::Text(id) => f.write_str(id),
+        }
+    }
+}
+
+/// A namespace `scope:owner`: the wall that no pass ever looks over.
+///
+/// Cheap to clone: plans hold one per action.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace {
+    raw: Arc<str>,
+    colon: usize,
+}
+
+impl Namespace {
+    /// Splits `scope:owner` once, at the first colon (an owner may contain colons).
+    ///
+    /// `None` when there is no colon or either side is empty: such a value names nobody, and what nobody owns is
+    /// never touched.
+    #[must_use]
+    pub fn parse(raw: &str) -> Option<Self> {
+        let colon = raw.find(':')?;
+        (colon > 0 && colon + 1 < raw.len()).then(|| Self { raw: raw.into(), colon })
+    }
+
+    /// The kind of owner: `user`, `team`, `world`.
+    #[must_use]
+    pub fn scope(&self) -> &str {
+        &self.raw[..self.colon]
+    }
+
+    /// Whom it belongs to, in the spelling of the owners table.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.raw[self.colon + 1..]
+    }
+
+    /// The whole, as the payload of a point has it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.raw
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.raw)
+    }
+}
+
+impl fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Namespace({})", self.raw)
+    }
+}
+
+impl Serialize for Namespace {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.raw)
+    }
+}
+
+/// A fingerprint of one row, over every stored column: it changes whenever anything about the memory does.
+///
+/// The first 16 bytes of a SHA-256, see [`crate::store::rows::image`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Version(pub [u8; 16]);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({self})")
+    }
+}
+
+/// What a stored time says: nothing, an instant (or a span of instants, when the value is coarse), or noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Moment {
+    /// NULL, empty, zero, or a role the schema does not have.
+    #[default]
+    Absent,
+    /// Some instant within `[earliest, latest]`. The two differ for a bare date (the whole day) and for a local
+    /// time that a clock change made ambiguous; what decides a removal is always the one that keeps longer.
+    At {
+        /// The first instant that the value can mean.
+        earliest: Timestamp,
+        /// The last instant that the value can mean; for a bare date the following midnight.
+        latest: Timestamp,
+    },
+    /// Not a time, or an absurd one. Never a reason to remove anything.
+    Unreadable,
+}
+
+impl Moment {
+    /// A moment known exactly.
+    #[must_use]
+    pub fn exact(at: Timestamp) -> Self {
+        Self::At { earliest: at, latest: at }
+    }
+
+    /// The last instant that the value can mean.
+    #[must_use]
+    pub fn latest(self) -> Option<Timestamp> {
+        match self {
+            Self::At { latest, .. } => Some(latest),
+            Self::Absent | Self::Unreadable => None,
+        }
+    }
+
+    /// The first instant that the value can mean.
+    #[must_use]
+    pub fn earliest(self) -> Option<Timestamp> {
+        match self {
+            Self::At { earliest, .. } => Some(earliest),
+            Self::Absent | Self::Unreadable => None,
+        }
+    }
+
+    /// Whether the stored value could not be understood.
+    #[must_use]
+    pub fn is_unreadable(self) -> bool {
+        matches!(self, Self::Unreadable)
+    }
+}
+
+/// How long a memory is to live, counted from its creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeToLive {
+    /// NULL, zero, or a role that the schema does not have: for ever.
+    #[default]
+    Forever,
+    /// This long.
+    For(jiff::SignedDuration),
+    /// Negative, not a number, or beyond what a time can hold. Never a reason to remove anything.
+    Unreadable,
+}
+
+/// One memory as its row tells it. Roles that the schema lacks, or that were not asked for, are empty.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// Key of the row; unique within its partition.
+    pub id: Option<MemoryId>,
+    /// Whose it is. `None` when the tenant column is NULL or empty: such a row is left alone by every pass.
+    pub namespace: Option<Namespace>,
+    /// The text.
+    pub content: Option<String>,
+    /// The kind of memory: `fact`, `preference` and so on.
+    pub kind: Option<String>,
+    /// When it was first written.
+    pub created_at: Moment,
+    /// When it was last changed.
+    pub updated_at: Moment,
+    /// When it was last retrieved.
+    pub last_used_at: Moment,
+    /// When a person last confirmed it.
+    pub confirmed_at: Moment,
+    /// When it ceases to hold.
+    pub expires_at: Moment,
+    /// When it ceased to be true (bitemporal schemas).
+    pub valid_to: Moment,
+    /// When it was soft-deleted.
+    pub deleted_at: Moment,
+    /// Life from creation.
+    pub ttl: TimeToLive,
+    /// The memory that replaced this one.
+    pub superseded_by: Option<MemoryId>,
+    /// The memory that this one replaced (bitemporal schemas).
+    pub supersedes: Option<MemoryId>,
+    /// How often it was retrieved.
+    pub uses: Option<u64>,
+    /// How much it matters, on the schema's own scale.
+    pub salience: Option<f64>,
+    /// Where it came from.
+    pub source: Option<String>,
+    /// Whether a person pinned it.
+    pub pinned: bool,
+    /// How far its source is trusted; more is more.
+    pub trust: Option<f64>,
+    /// The text of the column that holds the id of its point, for schemas that have one.
+    pub point: Option<String>,
+}
+
+/// A set of the roles that a scan should read beside id and namespace, which are always read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is the role of the same name in the configuration")]
+pub enum Role {
+    Content,
+    Type,
+    CreatedAt,
+    UpdatedAt,
+    LastUsedAt,
+    ConfirmedAt,
+    ExpiresAt,
+    ValidTo,
+    DeletedAt,
+    Ttl,
+    SupersededBy,
+    Supersedes,
+    Uses,
+    Salience,
+    Source,
+    Pinned,
+    Trust,
+    Point,
+}
+
+/// Makes stored text fit for a terminal: control characters (line breaks too) and the characters that reorder or
+/// hide text are replaced by spaces.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let hides = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    if text.contains(hides) { Cow::Owned(text.replace(hides, " ")) } else { Cow::Borrowed(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_splits_once_at_the_first_colon() {
+        let namespace = Namespace::parse("user:mail:ana@example.org").unwrap();
+        assert_eq!((namespace.scope(), namespace.owner()), ("user", "mail:ana@example.org"));
+        for nobody in ["", "user", "user:", ":ana", ":"] {
+            assert_eq!(Namespace::parse(nobody), None, "{nobody:?}");
+        }
+    }
+
+    #[test]
+    fn ids_of_different_storage_classes_differ() {
+        let text = MemoryId::Text("5".into());
+        assert_ne!(MemoryId::Integer(5), text);
+        assert_ne!(MemoryId::Bytes((*b"5").into()), text);
+        assert_eq!(MemoryId::Bytes((*b"\x00\xff").into()).to_string(), "x'00ff'");
+    }
+
+    #[test]
+    fn point_ids_ignore_the_spelling_of_a_uuid() {
+        let dashed = PointId::from_text("6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+        assert_eq!(PointId::from_text("6BA7B8109DAD11D180B400C04FD430C8"), dashed);
+        assert_eq!(PointId::from_text("note-7"), PointId::Text("note-7".into()));
+    }
+
+    #[test]
+    fn printable_text_cannot_move_the_cursor_or_turn_around() {
+        assert_eq!(printable("a\x1b[31mb\u{202e}c\r\nd"), "a [31mb c  d");
+        assert!(matches!(printable("não é só"), Cow::Borrowed(_)));
+    }
+}

@@ -1,0 +1,1 @@
+//! The row store: SQLite files of any schema, read through a mapping from columns to roles.

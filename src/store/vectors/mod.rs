@@ -1,0 +1,201 @@
+//! The vector store: what the passes need of it, and the two backends that give it.
+
+use std::ops::ControlFlow;
+
+use crate::memory::PointId;
+use crate::store::image::PointImage;
+
+pub mod point_id;
+pub mod qdrant;
+pub mod sqlite;
+
+/// Points of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selector<'a> {
+    /// Every point of the collection.
+    All,
+    /// Points whose namespace key has exactly this value.
+    Namespace(&'a str),
+    /// Points whose namespace key is missing, null or empty.
+    WithoutNamespace,
+}
+
+/// A point without its vectors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointHead {
+    /// The point.
+    pub id: PointId,
+    /// The payload keys that were asked for, as far as the point has them.
+    pub payload: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What a vector store says of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// `qdrant` or `sqlite`.
+    pub backend: &'static str,
+    /// Version of the server or library.
+    pub version: String,
+    /// Exact number of points.
+    pub points: u64,
+    /// Dimensions of the vector that passes compare; `None` when the store is empty or does not say.
+    pub dimensions: Option<u64>,
+    /// `Cosine`, `Dot` and so on, where the store says.
+    pub distance: Option<String>,
+    /// Names of every vector that a point can have (`""` for the unnamed one).
+    pub vectors: Vec<String>,
+    /// Whether the namespace key is indexed.
+    pub namespace_indexed: bool,
+}
+
+/// A vector store, seen from the passes.
+///
+/// Every method is all or nothing: an answer that is partial, late or not confirmed is an error, never a short list.
+/// Calls are bounded in time, and return [`VectorError::Interrupted`] soon after a stop was requested.
+pub trait VectorStore: Send {
+    /// Asks what the store is.
+    ///
+    /// # Errors
+    ///
+    /// When it is away, refuses the key, or has no such collection or table.
+    fn describe(&self) -> Result<Description, VectorError>;
+
+    /// Every value of the namespace key, with the exact number of its points, in order of the value.
+    ///
+    /// # Errors
+    ///
+    /// When the whole list cannot be had.
+    fn namespaces(&self) -> Result<Vec<(String, u64)>, VectorError>;
+
+    /// The exact number of points.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot say.
+    fn count(&self, of: Selector<'_>) -> Result<u64, VectorError>;
+
+    /// Visits points page by page, with the payload `keys` asked for, until `visit` breaks.
+    ///
+    /// # Errors
+    ///
+    /// When a page cannot be had; what was visited before then is not the whole.
+    fn scroll(
+        &self,
+        of: Selector<'_>,
+        keys: &[&str],
+        visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
+    ) -> Result<(), VectorError>;
+
+    /// Finds the points of a namespace whose payload `key` has one of `values` (an integer there matches its decimal
+    /// text). One value may have several points, and a value without a point is not in the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be searched.
+    fn find(&self, namespace: &str, key: &str, values: &[String]) -> Result<Vec<(String, PointId)>, VectorError>;
+
+    /// The vectors that passes compare, of those of `ids` that exist and have one; order is not kept.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read, or are not `f32` in a whole number.
+    fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError>;
+
+    /// Whole copies of those of `ids` that exist; order is not kept.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    fn capture(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError>;
+
+    /// Removes `ids`, and returns only when all were seen to be gone. Ids that do not exist are no error.
+    ///
+    /// # Errors
+    ///
+    /// When the removal was not confirmed, or a point is still there: then any of them may be gone.
+    fn remove(&self, ids: &[PointId]) -> Result<(), VectorError>;
+
+    /// Puts points back as they were captured, and returns only when the store has confirmed it. A point that exists
+    /// by now is overwritten: ask first.
+    ///
+    /// # Errors
+    ///
+    /// When the store did not confirm.
+    fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError>;
+}
+
+/// Why a vector store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VectorError {
+    /// Nobody answers there.
+    #[error("reach the vector store at {url}: {reason}")]
+    Unreachable {
+        /// Address.
+        url: String,
+        /// What went wrong, without the address.
+        reason: String,
+    },
+    /// The API key is missing or wrong.
+    #[error("the vector store at {url} refuses the API key")]
+    Unauthorized {
+        /// Address.
+        url: String,
+    },
+    /// The collection, table or column is not there.
+    #[error("{what} not found in the vector store")]
+    Missing {
+        /// What is missing, with its name.
+        what: String,
+    },
+    /// Strict mode refuses a filter on a key without an index.
+    #[error("the vector store refuses to filter by {key:?} without a payload index")]
+    MissingIndex {
+        /// Payload key.
+        key: String,
+    },
+    /// No answer in time, after the retries.
+    #[error("{call} of the vector store took longer than {seconds} s")]
+    Timeout {
+        /// The call.
+        call: &'static str,
+        /// The bound.
+        seconds: u64,
+    },
+    /// The store answered, but not that the write is complete.
+    #[error("{call} was not completed by the vector store (status {status})")]
+    NotCompleted {
+        /// The call.
+        call: &'static str,
+        /// The status it gave.
+        status: String,
+    },
+    /// Points were still there after a confirmed removal.
+    #[error("{left} points are still there after their removal was confirmed")]
+    StillThere {
+        /// How many.
+        left: usize,
+    },
+    /// The store holds something that is not what the configuration says.
+    #[error("{0}")]
+    Malformed(String),
+    /// A stop was requested while waiting.
+    #[error("interrupted")]
+    Interrupted,
+    /// Any other answer of the store.
+    #[error("{call} of the vector store: {reason}")]
+    Refused {
+        /// The call.
+        call: &'static str,
+        /// What the store said.
+        reason: String,
+    },
+    /// The SQLite backend.
+    #[error("{doing}")]
+    Sqlite {
+        /// Verb and object.
+        doing: String,
+        /// The cause.
+        source: rusqlite::Error,
+    },
+}

@@ -1,0 +1,1 @@
+//! A gRPC server on loopback in front of the real Qdrant engine.
