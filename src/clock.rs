@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 pub use jiff::Timestamp;
 
 /// The present instant of the wall clock.
-#[expect(clippy::disallowed_methods, reason = "the one place that may read the wall clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that may read the wall clock"
+)]
 #[must_use]
 pub fn now() -> Timestamp {
     Timestamp::now()
@@ -20,7 +23,10 @@ pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts measuring.
-    #[expect(clippy::disallowed_methods, reason = "the one place that may read the monotonic clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that may read the monotonic clock"
+    )]
     #[must_use]
     pub fn start() -> Self {
         Self(Instant::now())

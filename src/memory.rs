@@ -28,16 +28,16 @@ impl fmt::Display for MemoryId {
         match self {
             Self::Integer(id) => write!(f, "{id}"),
             Self::Text(id) => f.write_str(id),
-            Self::Bytes(id) => match Uuid::from_slice(id) {
-                Ok(uuid) => write!(f, "{uuid}"),
-                Err(_) => {
-                    f.write_str("x'")?;
-                    for byte in id {
-                        write!(f, "{byte:02x}")?;
-                    }
-                    f.write_char('\'')
+            Self::Bytes(id) => {
+                if let Ok(uuid) = Uuid::from_slice(id) {
+                    return write!(f, "{uuid}");
                 }
-            },
+                f.write_str("x'")?;
+                for byte in id {
+                    write!(f, "{byte:02x}")?;
+                }
+                f.write_char('\'')
+            }
         }
     }
 }
@@ -88,7 +88,10 @@ impl Namespace {
     #[must_use]
     pub fn parse(raw: &str) -> Option<Self> {
         let colon = raw.find(':')?;
-        (colon > 0 && colon + 1 < raw.len()).then(|| Self { raw: raw.into(), colon })
+        (colon > 0 && colon + 1 < raw.len()).then(|| Self {
+            raw: raw.into(),
+            colon,
+        })
     }
 
     /// The kind of owner: `user`, `team`, `world`.
@@ -168,7 +171,10 @@ impl Moment {
     /// A moment known exactly.
     #[must_use]
     pub fn exact(at: Timestamp) -> Self {
-        Self::At { earliest: at, latest: at }
+        Self::At {
+            earliest: at,
+            latest: at,
+        }
     }
 
     /// The last instant that the value can mean.
@@ -255,7 +261,10 @@ pub struct Memory {
 
 /// A set of the roles that a scan should read beside id and namespace, which are always read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is the role of the same name in the configuration")]
+#[expect(
+    missing_docs,
+    reason = "each is the role of the same name in the configuration"
+)]
 pub enum Role {
     Content,
     Type,
@@ -285,7 +294,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
-    if text.contains(hides) { Cow::Owned(text.replace(hides, " ")) } else { Cow::Borrowed(text) }
+    if text.contains(hides) {
+        Cow::Owned(text.replace(hides, " "))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 #[cfg(test)]
@@ -295,7 +308,10 @@ mod tests {
     #[test]
     fn a_namespace_splits_once_at_the_first_colon() {
         let namespace = Namespace::parse("user:mail:ana@example.org").unwrap();
-        assert_eq!((namespace.scope(), namespace.owner()), ("user", "mail:ana@example.org"));
+        assert_eq!(
+            (namespace.scope(), namespace.owner()),
+            ("user", "mail:ana@example.org")
+        );
         for nobody in ["", "user", "user:", ":ana", ":"] {
             assert_eq!(Namespace::parse(nobody), None, "{nobody:?}");
         }
@@ -306,13 +322,19 @@ mod tests {
         let text = MemoryId::Text("5".into());
         assert_ne!(MemoryId::Integer(5), text);
         assert_ne!(MemoryId::Bytes((*b"5").into()), text);
-        assert_eq!(MemoryId::Bytes((*b"\x00\xff").into()).to_string(), "x'00ff'");
+        assert_eq!(
+            MemoryId::Bytes((*b"\x00\xff").into()).to_string(),
+            "x'00ff'"
+        );
     }
 
     #[test]
     fn point_ids_ignore_the_spelling_of_a_uuid() {
         let dashed = PointId::from_text("6ba7b810-9dad-11d1-80b4-00c04fd430c8");
-        assert_eq!(PointId::from_text("6BA7B8109DAD11D180B400C04FD430C8"), dashed);
+        assert_eq!(
+            PointId::from_text("6BA7B8109DAD11D180B400C04FD430C8"),
+            dashed
+        );
         assert_eq!(PointId::from_text("note-7"), PointId::Text("note-7".into()));
     }
 

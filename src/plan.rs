@@ -4,7 +4,7 @@
 //! depends on when it was made but the stores and `now`, so that the same stores give the same plan and the same hash.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -161,7 +161,9 @@ impl Action {
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Delete { reason, .. } | Self::End { reason, .. } | Self::DropPoint { reason, .. } => *reason,
+            Self::Delete { reason, .. }
+            | Self::End { reason, .. }
+            | Self::DropPoint { reason, .. } => *reason,
         }
     }
 
@@ -269,7 +271,14 @@ impl Plan {
     /// An empty plan.
     #[must_use]
     pub fn new(store: Arc<str>, pass: PassName) -> Self {
-        Self { store, pass, actions: Vec::new(), findings: Tally::new(), sightings: None, unread: Vec::new() }
+        Self {
+            store,
+            pass,
+            actions: Vec::new(),
+            findings: Tally::new(),
+            sightings: None,
+            unread: Vec::new(),
+        }
     }
 
     /// The number of actions by kind.
@@ -296,20 +305,35 @@ impl Plan {
         let mut hash = Sha256::new();
         let mut line = String::new();
         for action in &self.actions {
-            use fmt::Write as _;
             line.clear();
             let _ = match action {
                 Action::Delete { target, reason } => writeln!(line, "delete {target:?} {reason}"),
-                Action::End { target, valid_to, reason } => writeln!(line, "end {target:?} {valid_to} {reason}"),
-                Action::DropPoint { partition, namespace, point, reason } => {
-                    writeln!(line, "drop_point {partition:?} {namespace:?} {point:?} {reason}")
+                Action::End {
+                    target,
+                    valid_to,
+                    reason,
+                } => writeln!(line, "end {target:?} {valid_to} {reason}"),
+                Action::DropPoint {
+                    partition,
+                    namespace,
+                    point,
+                    reason,
+                } => {
+                    writeln!(
+                        line,
+                        "drop_point {partition:?} {namespace:?} {point:?} {reason}"
+                    )
                 }
             };
             hash.update(line.as_bytes());
         }
         hash.update(format!("{:?} {}", self.store, self.pass));
         let digest = hash.finalize();
-        PlanHash(digest[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+        let mut name = String::with_capacity(16);
+        for byte in &digest[..8] {
+            let _ = write!(name, "{byte:02x}");
+        }
+        PlanHash(name)
     }
 }
 

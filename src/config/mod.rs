@@ -117,7 +117,10 @@ impl Rows {
     /// Where a role is read from.
     #[must_use]
     pub fn source(&self, role: Role) -> Option<&Source> {
-        self.roles.iter().find(|(known, _)| *known == role).map(|(_, source)| source)
+        self.roles
+            .iter()
+            .find(|(known, _)| *known == role)
+            .map(|(_, source)| source)
     }
 
     /// Whether the schema keeps the history of its memories, so that one is ended and never removed

@@ -60,7 +60,10 @@ impl RowImage {
     /// The value of a column.
     #[must_use]
     pub fn get(&self, column: &str) -> Option<&SqlValue> {
-        self.columns.iter().find(|(name, _)| name == column).map(|(_, value)| value)
+        self.columns
+            .iter()
+            .find(|(name, _)| name == column)
+            .map(|(_, value)| value)
     }
 
     /// The fingerprint of the row over all its columns: the first 16 bytes of a SHA-256 over each value's storage
@@ -125,8 +128,16 @@ mod tests {
     use super::*;
 
     fn row(values: Vec<SqlValue>) -> RowImage {
-        let columns = values.into_iter().enumerate().map(|(i, v)| (format!("c{i}"), v)).collect();
-        RowImage { table: "memories".into(), rowid: None, columns }
+        let columns = values
+            .into_iter()
+            .enumerate()
+            .map(|(i, v)| (format!("c{i}"), v))
+            .collect();
+        RowImage {
+            table: "memories".into(),
+            rowid: None,
+            columns,
+        }
     }
 
     #[test]

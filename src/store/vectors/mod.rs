@@ -92,7 +92,12 @@ pub trait VectorStore: Send {
     /// # Errors
     ///
     /// When the store cannot be searched.
-    fn find(&self, namespace: &str, key: &str, values: &[String]) -> Result<Vec<(String, PointId)>, VectorError>;
+    fn find(
+        &self,
+        namespace: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<Vec<(String, PointId)>, VectorError>;
 
     /// The vectors that passes compare, of those of `ids` that exist and have one; order is not kept.
     ///
