@@ -215,10 +215,12 @@ pub enum TimeToLive {
 }
 
 /// One memory as its row tells it. Roles that the schema lacks, or that were not asked for, are empty.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Memory {
     /// Key of the row; unique within its partition.
-    pub id: Option<MemoryId>,
+    pub id: MemoryId,
+    /// The text of the tenant column, or the tenant of the file.
+    pub tenant: Option<Arc<str>>,
     /// Whose it is. `None` when the tenant column is NULL or empty: such a row is left alone by every pass.
     pub namespace: Option<Namespace>,
     /// The text.
@@ -257,6 +259,43 @@ pub struct Memory {
     pub trust: Option<f64>,
     /// The text of the column that holds the id of its point, for schemas that have one.
     pub point: Option<String>,
+}
+
+impl Memory {
+    /// A memory of which only the key is known.
+    #[must_use]
+    pub fn new(id: MemoryId) -> Self {
+        Self {
+            id,
+            tenant: None,
+            namespace: None,
+            content: None,
+            kind: None,
+            created_at: Moment::Absent,
+            updated_at: Moment::Absent,
+            last_used_at: Moment::Absent,
+            confirmed_at: Moment::Absent,
+            expires_at: Moment::Absent,
+            valid_to: Moment::Absent,
+            deleted_at: Moment::Absent,
+            ttl: TimeToLive::Forever,
+            superseded_by: None,
+            supersedes: None,
+            uses: None,
+            salience: None,
+            source: None,
+            pinned: false,
+            trust: None,
+            point: None,
+        }
+    }
+
+    /// Whether it is hidden at `now`: superseded, soft-deleted, or no longer true. Hidden memories need no point.
+    #[must_use]
+    pub fn is_hidden(&self, now: Timestamp) -> bool {
+        let past = |moment: Moment| moment.latest().is_some_and(|at| at <= now);
+        self.superseded_by.is_some() || !matches!(self.deleted_at, Moment::Absent) || past(self.valid_to)
+    }
 }
 
 /// A set of the roles that a scan should read beside id and namespace, which are always read.

@@ -176,6 +176,15 @@ impl Action {
         }
     }
 
+    /// Whether memories hide behind the one it removes, and go with it.
+    #[must_use]
+    pub fn hides_others(&self) -> bool {
+        match self {
+            Self::Delete { target, .. } | Self::End { target, .. } => !target.behind.is_empty(),
+            Self::DropPoint { .. } => false,
+        }
+    }
+
     /// The row database it belongs to.
     #[must_use]
     pub fn partition(&self) -> &Arc<str> {

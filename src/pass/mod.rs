@@ -1,8 +1,22 @@
 //! Passes: each decides what should change, and never writes.
+//!
+//! A pass sees the stores through a [`View`] at a fixed instant and returns a [`Plan`]. It is deterministic in the
+//! view, and convergent: once its plan has been applied, planning again at the same instant gives an empty plan.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::stop::Stop;
+use crate::store::rows::RowError;
+use crate::store::vectors::VectorError;
+use crate::view::View;
+
+pub mod orphans;
+mod removal;
+pub mod ttl;
 
 /// The name of a pass: CLI argument, configuration table, metric label and journal key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,10 +40,151 @@ impl PassName {
             Self::Orphans => "orphans",
         }
     }
+
+    /// Whether the pass is switched on for a store.
+    #[must_use]
+    pub fn is_enabled(self, passes: &crate::config::Passes) -> bool {
+        match self {
+            Self::Ttl => passes.ttl.enabled,
+            Self::Orphans => passes.orphans.enabled,
+        }
+    }
 }
 
 impl fmt::Display for PassName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for PassName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|pass| pass.as_str() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::as_str).join(", ");
+            format!("no such pass; the passes are {known}")
+        })
+    }
+}
+
+/// One maintenance pass.
+pub trait Pass: Send + Sync {
+    /// Its name.
+    fn name(&self) -> PassName;
+
+    /// Decides what should change as of `view.now()`.
+    ///
+    /// # Errors
+    ///
+    /// When the view cannot be read, or gives no ground to act on. "Nothing to do" is an empty plan, not an error.
+    fn plan(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError>;
+}
+
+/// The passes, in the order in which they run.
+#[must_use]
+pub fn registry() -> [&'static dyn Pass; 2] {
+    [&ttl::Ttl, &orphans::Orphans]
+}
+
+/// What a long piece of work is given besides its input.
+#[derive(Clone, Copy)]
+pub struct Cx<'a> {
+    /// Whether to end early; polled at least once a batch.
+    pub stop: &'a Stop,
+    /// Where to say how far it is.
+    pub progress: &'a dyn Progress,
+}
+
+impl Cx<'_> {
+    /// Fails when a stop was requested.
+    ///
+    /// # Errors
+    ///
+    /// [`PassError::Interrupted`].
+    pub fn check_stop(&self) -> Result<(), PassError> {
+        if self.stop.is_requested() { Err(PassError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Shows how far a pass is. Called from one thread, often: implementations must be cheap.
+pub trait Progress {
+    /// A step begins; `total` is how many units it has, where that is known.
+    fn begin(&self, store: &str, pass: PassName, step: &'static str, total: Option<u64>);
+    /// So many units more are done.
+    fn advance(&self, units: u64);
+    /// The step has ended.
+    fn end(&self);
+}
+
+/// Shows nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _: &str, _: PassName, _: &'static str, _: Option<u64>) {}
+    fn advance(&self, _: u64) {}
+    fn end(&self) {}
+}
+
+/// Why a pass could not plan. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PassError {
+    /// The row store could not be read.
+    #[error("read rows")]
+    Rows(#[from] RowError),
+    /// The vector store could not be read.
+    #[error("read points")]
+    Vectors(#[from] VectorError),
+    /// The owners table could not be read, so nobody is known to be gone.
+    #[error("read owners")]
+    Owners(#[source] RowError),
+    /// The row store has not one memory while the vector store has points: more likely a wrong or lost file than a
+    /// store that everybody left.
+    #[error("no row was found while the vector store holds {points} points")]
+    NoRows {
+        /// Points in the scope of the owners table.
+        points: u64,
+    },
+    /// The state file could not be read.
+    #[error("read state")]
+    State(#[from] crate::state::StateError),
+    /// A stop was requested.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl PassError {
+    /// Whether the stores answered, but gave no ground to act on.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::NoRows { .. } => true,
+            Self::Owners(error) => error.is_no_owners(),
+            _ => false,
+        }
+    }
+}
+
+impl PassError {
+    /// Whether a stop was the cause.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::Vectors(VectorError::Interrupted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_has_every_pass_in_its_order() {
+        assert_eq!(registry().map(Pass::name), PassName::ALL);
+        for pass in PassName::ALL {
+            assert_eq!(pass.as_str().parse(), Ok(pass));
+        }
+        assert!("tttl".parse::<PassName>().unwrap_err().contains("ttl, orphans"));
     }
 }

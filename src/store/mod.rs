@@ -3,6 +3,103 @@
 //! Removal order, everywhere: the points first (what is gone there cannot be retrieved any more), then the row, with
 //! the pre-images of both in the state file before either is touched.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config;
+use crate::error::Failure;
+use crate::plan::Unread;
+use crate::state::StateDir;
+use crate::stop::Stop;
+
 pub mod image;
 pub mod rows;
 pub mod vectors;
+
+use rows::{OwnerBook, Owners, Partition, RowError, RowStore};
+use vectors::{Access, VectorStore};
+
+/// The name of the only row database of a store, and of what belongs to no tenant's file.
+pub const MAIN: &str = "main";
+
+/// One configured store, opened.
+pub struct Stores {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its configuration.
+    pub config: config::Store,
+    /// The rows.
+    pub rows: RowStore,
+    /// The points; `None` for a store without vectors.
+    pub vectors: Option<Box<dyn VectorStore>>,
+    /// Where hypnos keeps its own files about it.
+    pub state: StateDir,
+}
+
+impl Stores {
+    /// Opens both halves and checks them against the configuration. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// When a half is away, or is not what the configuration says. A tenant's file among many is not opened here: it
+    /// fails alone, in each pass that reads it.
+    pub fn open(config: &config::Store, state_dir: &Path, access: Access, stop: &Stop) -> Result<Self, Failure> {
+        let rows = RowStore::new(&config.rows);
+        let partitions = rows.partitions().map_err(|error| Failure::from(&error).while_doing("open the row store"))?;
+        if !config.rows.is_per_tenant() {
+            for partition in &partitions {
+                check(&rows, partition, access)
+                    .map_err(|error| Failure::from(&error).while_doing(&format!("open {}", partition.path.display())))?;
+            }
+        }
+        let vectors = match &config.vectors {
+            None => None,
+            Some(vectors) => {
+                let open = vectors::open(vectors, access, stop).and_then(|store| store.describe().map(|_| store));
+                Some(open.map_err(|error| Failure::from(&error).while_doing("open the vector store"))?)
+            }
+        };
+        let state = StateDir::new(state_dir, &config.name);
+        Ok(Self { name: config.name.as_str().into(), config: config.clone(), rows, vectors, state })
+    }
+
+    /// Who still exists; `None` when the store has no owners table.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be read, or is empty.
+    pub fn owners(&self) -> Result<Option<OwnerBook>, RowError> {
+        let Some(owners) = &self.config.owners else { return Ok(None) };
+        Owners::read(owners, Path::new(&self.config.rows.path)).map(Some)
+    }
+
+    /// Living owners whose file is not there, although something says that it was: its folder, or its state file.
+    #[must_use]
+    pub fn missing_tenants(&self, partitions: &[Partition]) -> Vec<Unread> {
+        if !self.config.rows.is_per_tenant() {
+            return Vec::new();
+        }
+        let Ok(Some(owners)) = self.owners() else { return Vec::new() };
+        let known: std::collections::HashSet<&str> =
+            partitions.iter().filter_map(|partition| partition.tenant.as_deref()).collect();
+        let had_state = self.state.partitions().unwrap_or_default();
+        let was_there = |tenant: &str| {
+            let path = self.rows.partition(tenant).path;
+            path.parent().is_some_and(Path::exists) && self.config.rows.folder_is_per_tenant()
+                || had_state.iter().any(|known| known == tenant)
+        };
+        owners
+            .living()
+            .filter(|owner| !known.contains(owner) && was_there(owner))
+            .map(|owner| Unread { partition: owner.into(), problem: "its file is missing".into() })
+            .collect()
+    }
+}
+
+/// Opens one row database and checks every statement that will run on it.
+fn check(rows: &RowStore, partition: &Partition, access: Access) -> Result<(), RowError> {
+    match access {
+        Access::Read => rows.reader(partition).map(drop),
+        Access::Write => rows.writer(partition).map(drop),
+    }
+}

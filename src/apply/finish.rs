@@ -1,0 +1,143 @@
+//! Steps 3 to 6 of a batch whose intents are written, whether by this run or by one that was killed.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::failpoint::{Failpoint, hit};
+use crate::memory::{PointId, Role};
+use crate::plan::ActionKind;
+use crate::state::{Intent, IntentId, Settled, SkipReason, State};
+use crate::store::image::{PointImage, RowImage, Unit};
+use crate::store::rows::{Fate, Writer};
+
+use super::pace::Pace;
+use super::{ApplyError, Job};
+
+/// An intent that is in the state file, with the unit that it removes.
+pub(super) struct Written {
+    pub(super) id: IntentId,
+    pub(super) intent: Intent,
+}
+
+/// Removes points, then rows, gives back the points of rows that changed, and settles the intents.
+pub(super) fn rows(
+    job: &Job<'_>,
+    writer: &mut Writer,
+    state: &State,
+    pace: &mut Pace,
+    written: &[Written],
+) -> Result<Vec<Fate>, ApplyError> {
+    hit(Failpoint::PointsBefore)?;
+    remove_points(job, written)?;
+    hit(Failpoint::PointsRemoved)?;
+    let fates = remove_rows(writer, pace, written)?;
+    let left: Vec<&Intent> = written
+        .iter()
+        .zip(&fates)
+        .filter(|(_, fate)| matches!(fate, Fate::Changed | Fate::Blocked))
+        .map(|(written, _)| &written.intent)
+        .collect();
+    give_back(job, writer, &left)?;
+    let settled: Vec<(IntentId, Settled)> =
+        written.iter().zip(&fates).map(|(written, fate)| (written.id, settled(*fate))).collect();
+    hit(Failpoint::SettleBefore)?;
+    state.settle(&settled, job.now)?;
+    hit(Failpoint::SettleWritten)?;
+    Ok(fates)
+}
+
+fn settled(fate: Fate) -> Settled {
+    match fate {
+        Fate::Removed | Fate::Absent => Settled::Done,
+        Fate::Changed => Settled::Skipped(SkipReason::Changed),
+        Fate::Blocked => Settled::Skipped(SkipReason::Blocked),
+    }
+}
+
+fn remove_points(job: &Job<'_>, written: &[Written]) -> Result<(), ApplyError> {
+    let points: Vec<PointId> = written.iter().flat_map(|written| written.intent.points.iter().cloned()).collect();
+    match job.vectors() {
+        Some(vectors) if !points.is_empty() => Ok(vectors.remove(&points)?),
+        _ => Ok(()),
+    }
+}
+
+fn remove_rows(writer: &mut Writer, pace: &mut Pace, written: &[Written]) -> Result<Vec<Fate>, ApplyError> {
+    let mut fates = Vec::with_capacity(written.len());
+    let mut rest = written;
+    while !rest.is_empty() {
+        let (batch, after) = rest.split_at(pace.size().min(rest.len()));
+        writer.prepare()?;
+        hit(Failpoint::RowsBefore)?;
+        fates.extend(pace.run(|| remove_batch(writer, batch))?);
+        hit(Failpoint::RowsCommitted)?;
+        rest = after;
+    }
+    Ok(fates)
+}
+
+/// One transaction; a plan never mixes the two kinds in one partition, but a replay of two runs may.
+fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, ApplyError> {
+    let units = |kind| -> Vec<(usize, &Written)> {
+        batch.iter().enumerate().filter(|(_, written)| written.intent.kind == kind).collect()
+    };
+    let unit = |written: &Written| written.intent.unit.clone();
+    let mut fates = vec![Fate::Absent; batch.len()];
+    let deletes = units(ActionKind::Delete);
+    let of: Vec<Unit> = deletes.iter().filter_map(|(_, written)| unit(written)).collect();
+    for ((index, _), fate) in deletes.iter().zip(writer.delete_units(&of)?) {
+        fates[*index] = fate;
+    }
+    let ends = units(ActionKind::End);
+    let of: Vec<_> =
+        ends.iter().filter_map(|(_, written)| Some((unit(written)?, written.intent.valid_to?))).collect();
+    for ((index, _), fate) in ends.iter().zip(writer.end_units(&of)?) {
+        fates[*index] = fate;
+    }
+    Ok(fates)
+}
+
+/// Puts the points of intents that are not carried out back, as far as their memory is still the one they belong to
+/// and has no point by now.
+pub(super) fn give_back(job: &Job<'_>, writer: &mut Writer, left: &[&Intent]) -> Result<(), ApplyError> {
+    let images: Vec<&PointImage> = left
+        .iter()
+        .filter(|intent| intent.images.iter().len() > 0)
+        .map(|intent| Ok((intent, is_same_memory(job, writer, intent)?)))
+        .collect::<Result<Vec<_>, ApplyError>>()?
+        .into_iter()
+        .filter(|(_, same)| *same)
+        .flat_map(|(intent, _)| &intent.images)
+        .collect();
+    put_missing_back(job, &images)
+}
+
+/// Puts back those points that do not exist now.
+pub(super) fn put_missing_back(job: &Job<'_>, images: &[&PointImage]) -> Result<(), ApplyError> {
+    let Some(vectors) = job.vectors().filter(|_| !images.is_empty()) else { return Ok(()) };
+    let ids: Vec<PointId> = images.iter().map(|image| image.id.clone()).collect();
+    let present: HashSet<PointId> = vectors.capture(&ids)?.into_iter().map(|image| image.id).collect();
+    let missing: BTreeMap<&PointId, &PointImage> =
+        images.iter().filter(|image| !present.contains(&image.id)).map(|image| (&image.id, *image)).collect();
+    let missing: Vec<PointImage> = missing.into_values().cloned().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    hit(Failpoint::PutBackBefore)?;
+    vectors.put_back(&missing)?;
+    hit(Failpoint::PutBackDone)?;
+    Ok(())
+}
+
+/// Whether the row that is there now is the memory that the intent was about, edited; and not another memory that got
+/// its key, which must not inherit its vector.
+fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result<bool, ApplyError> {
+    let (Some(id), Some(unit)) = (&intent.memory, &intent.unit) else { return Ok(false) };
+    let Some(now) = writer.image(id)? else { return Ok(false) };
+    let rows = &job.stores.config.rows;
+    let same = |role| rows.source(role).map(|source| same_column(&unit.root, &now, &source.column));
+    Ok(same(Role::CreatedAt).or_else(|| same(Role::Content)).unwrap_or(false))
+}
+
+fn same_column(then: &RowImage, now: &RowImage, column: &str) -> bool {
+    then.get(column).is_some() && then.get(column) == now.get(column)
+}

@@ -1,0 +1,93 @@
+//! Replay: finishing what a run that was killed, or lost its vector store, had begun. First thing in every run.
+//!
+//! An open intent says that points may be gone and rows may not. If the row is still the one that the intent was
+//! written for, the removal is finished; if it is gone, only the mark was missing; if it was changed, or its owner is
+//! back, it stays and its points are put back.
+
+use crate::plan::{ActionKind, Reason, Unread};
+use crate::report::Applied;
+use crate::state::{Settled, SkipReason, State};
+use crate::store::MAIN;
+use crate::store::rows::{Partition, Standing};
+
+use super::finish::{self, Written};
+use super::pace::Pace;
+use super::{ApplyError, BATCH, Job, partition, points};
+
+/// Finishes the open intents of every row database of a store, and says how many there were.
+///
+/// # Errors
+///
+/// When a store cannot be changed; the intents that are left stay open. A tenant's file that cannot be changed is
+/// named in `done.unread`, and its intents stay open.
+pub fn replay(job: &Job<'_>, done: &mut Applied) -> Result<u64, ApplyError> {
+    let mut names = job.states.partitions()?;
+    if !names.iter().any(|name| name == MAIN) {
+        names.insert(0, MAIN.to_owned());
+    }
+    let mut replayed = 0;
+    for name in names {
+        let partition = partition(job.stores, &name);
+        let result = job.states.with(&name, |state| replay_partition(job, partition.as_ref(), state, done));
+        match result {
+            Ok(count) => replayed += count,
+            Err(ApplyError::Rows(error)) if name != MAIN => {
+                done.unread.push(Unread { partition: name.into(), problem: crate::error::chain(&error) });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(replayed)
+}
+
+fn replay_partition(
+    job: &Job<'_>,
+    partition: Option<&Partition>,
+    state: &State,
+    done: &mut Applied,
+) -> Result<u64, ApplyError> {
+    let (mut replayed, mut first) = (0, None);
+    loop {
+        let open = state.open_intents(BATCH)?;
+        // What could not be settled (its half of the store is no longer configured) stays open, and visible.
+        let next = open.first().map(|(id, _)| *id);
+        if next.is_none() || next == first {
+            return Ok(replayed);
+        }
+        first = next;
+        replayed += open.len() as u64;
+        let written = open.into_iter().map(|(id, open)| Written { id, intent: open.intent });
+        let (drops, rows): (Vec<_>, Vec<_>) = written.partition(|written| written.intent.kind == ActionKind::DropPoint);
+        if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
+            replay_rows(job, partition, state, rows)?;
+        }
+        if !drops.is_empty() {
+            points::replay(job, partition, state, drops, done)?;
+        }
+    }
+}
+
+fn replay_rows(
+    job: &Job<'_>,
+    partition: &Partition,
+    state: &State,
+    written: Vec<Written>,
+) -> Result<(), ApplyError> {
+    let mut writer = job.stores.rows.writer(partition)?;
+    writer.can_write()?;
+    let owners = if written.iter().any(|written| written.intent.erase) { job.stores.owners()? } else { None };
+    let (go, revived): (Vec<_>, Vec<_>) = written.into_iter().partition(|written| match written.intent.reason {
+        Reason::OwnerDeleted { .. } => written.intent.namespace.as_ref().is_some_and(|namespace| {
+            let standing = owners.as_ref().map(|owners| owners.standing(namespace));
+            matches!(standing, Some(Standing::Deleted { .. }))
+        }),
+        _ => true,
+    });
+    let intents: Vec<_> = revived.iter().map(|written| &written.intent).collect();
+    finish::give_back(job, &mut writer, &intents)?;
+    let settled: Vec<_> =
+        revived.iter().map(|written| (written.id, Settled::Skipped(SkipReason::Changed))).collect();
+    state.settle(&settled, job.now)?;
+    finish::rows(job, &mut writer, state, &mut Pace::default(), &go)?;
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Removing memories: rows with all that goes with them, and their points.
+
+use std::collections::HashMap;
+
+use crate::failpoint::{Failpoint, hit};
+use crate::memory::{MemoryId, Namespace, PointId, Role};
+use crate::plan::{Action, Reason, Target};
+use crate::report::{Applied, count};
+use crate::state::{Intent, State};
+use crate::store::image::{PointImage, Unit};
+use crate::store::rows::{Fate, Partition, Standing, Wanted, Writer};
+use crate::store::vectors::point_id::{Derived, derive};
+
+use super::finish::{self, Written};
+use super::pace::Pace;
+use super::{ApplyError, BATCH, Job};
+
+/// Applies the row actions of one row database, batch by batch.
+pub(super) fn apply(
+    job: &Job<'_>,
+    partition: Option<&Partition>,
+    actions: Vec<Action>,
+    done: &mut Applied,
+) -> Result<(), ApplyError> {
+    let Some(partition) = partition.filter(|_| !actions.is_empty()) else { return Ok(()) };
+    let mut writer = job.stores.rows.writer(partition)?;
+    let mut pace = Pace::default();
+    job.states.with(&partition.name, |state| {
+        for batch in actions.chunks(BATCH) {
+            if job.cx.stop.is_requested() {
+                done.interrupted = true;
+                return Ok(());
+            }
+            apply_batch(job, &mut writer, state, &mut pace, batch, done)?;
+            job.cx.progress.advance(batch.len() as u64);
+        }
+        Ok(())
+    })
+}
+
+fn apply_batch(
+    job: &Job<'_>,
+    writer: &mut Writer,
+    state: &State,
+    pace: &mut Pace,
+    batch: &[Action],
+    done: &mut Applied,
+) -> Result<(), ApplyError> {
+    let batch = still_wanted(job, batch, done)?;
+    // A locked file is found before any point of it is touched.
+    writer.can_write()?;
+    let intents = intents(job, writer, &batch, done)?;
+    if intents.is_empty() {
+        return Ok(());
+    }
+    hit(Failpoint::IntentBefore)?;
+    let ids = state.intend(job.run, job.pass, &intents, job.now)?;
+    hit(Failpoint::IntentWritten)?;
+    let written: Vec<Written> = ids.into_iter().zip(intents).map(|(id, intent)| Written { id, intent }).collect();
+    let fates = finish::rows(job, writer, state, pace, &written)?;
+    for (written, fate) in written.iter().zip(fates) {
+        match fate {
+            Fate::Removed | Fate::Absent => count(&mut done.applied, written.intent.kind),
+            Fate::Changed | Fate::Blocked => count(&mut done.skipped, written.intent.kind),
+        }
+    }
+    Ok(())
+}
+
+/// Drops the actions whose owner is no longer marked deleted.
+fn still_wanted<'a>(
+    job: &Job<'_>,
+    batch: &'a [Action],
+    done: &mut Applied,
+) -> Result<Vec<(&'a Action, &'a Target)>, ApplyError> {
+    let asks_owners = batch.iter().any(|action| matches!(action.reason(), Reason::OwnerDeleted { .. }));
+    let owners = if asks_owners { job.stores.owners()? } else { None };
+    let mut wanted = Vec::with_capacity(batch.len());
+    for action in batch {
+        let target = match action {
+            Action::Delete { target, .. } | Action::End { target, .. } => target,
+            Action::DropPoint { .. } => continue,
+        };
+        let gone = || {
+            let standing = owners.as_ref().map(|owners| owners.standing(&target.namespace));
+            matches!(standing, Some(Standing::Deleted { .. }))
+        };
+        if matches!(action.reason(), Reason::OwnerDeleted { .. }) && !gone() {
+            count(&mut done.skipped, action.kind());
+        } else {
+            wanted.push((action, target));
+        }
+    }
+    Ok(wanted)
+}
+
+/// Reads the pre-images of a batch, and keeps the actions whose memories are as the plan expects them.
+fn intents(
+    job: &Job<'_>,
+    writer: &mut Writer,
+    batch: &[(&Action, &Target)],
+    done: &mut Applied,
+) -> Result<Vec<Intent>, ApplyError> {
+    let wanted: Vec<Wanted> = batch.iter().map(|(_, target)| wanted(target)).collect();
+    let units = writer.units(&wanted)?;
+    let points = points_of(job, writer, &wanted)?;
+    let mut intents = Vec::with_capacity(batch.len());
+    for ((action, target), unit) in batch.iter().zip(units) {
+        match unit {
+            // Somebody else removed the row: what is left of it is the orphans' pass's.
+            None => count(&mut done.applied, action.kind()),
+            Some(unit) if is_expected(target, &unit) => {
+                let ids = members(target).flat_map(|id| points.get(id).into_iter().flatten().cloned()).collect();
+                intents.push(intent(action, target, unit, ids));
+            }
+            Some(_) => count(&mut done.skipped, action.kind()),
+        }
+    }
+    capture_points(job, &mut intents)?;
+    Ok(intents)
+}
+
+fn wanted(target: &Target) -> Wanted {
+    let behind = target.behind.iter().map(|expected| expected.id.clone()).collect();
+    Wanted { id: target.memory.id.clone(), behind }
+}
+
+fn members(target: &Target) -> impl Iterator<Item = &MemoryId> {
+    std::iter::once(&target.memory.id).chain(target.behind.iter().map(|expected| &expected.id))
+}
+
+fn is_expected(target: &Target, unit: &Unit) -> bool {
+    unit.root.version() == target.memory.version
+        && unit.behind.len() == target.behind.len()
+        && unit.behind.iter().zip(&target.behind).all(|(row, expected)| row.version() == expected.version)
+}
+
+fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) -> Intent {
+    Intent {
+        kind: action.kind(),
+        partition: target.partition.to_string(),
+        namespace: Some(target.namespace.clone()),
+        memory: Some(target.memory.id.clone()),
+        behind: target.behind.iter().map(|expected| expected.id.clone()).collect(),
+        expect: Some(target.memory.version),
+        reason: action.reason(),
+        erase: action.reason().erases(),
+        valid_to: if let Action::End { valid_to, .. } = action { Some(*valid_to) } else { None },
+        unit: Some(unit),
+        points,
+        images: Vec::new(),
+    }
+}
+
+/// The points of the memories of a batch, by the rule of the store.
+fn points_of(
+    job: &Job<'_>,
+    writer: &mut Writer,
+    wanted: &[Wanted],
+) -> Result<HashMap<MemoryId, Vec<PointId>>, ApplyError> {
+    let (Some(config), Some(vectors)) = (&job.stores.config.vectors, job.vectors()) else { return Ok(HashMap::new()) };
+    let ids: Vec<MemoryId> =
+        wanted.iter().flat_map(|wanted| std::iter::once(&wanted.id).chain(&wanted.behind)).cloned().collect();
+    let mut points: HashMap<MemoryId, Vec<PointId>> = HashMap::new();
+    let mut linked: HashMap<(Namespace, String), HashMap<String, MemoryId>> = HashMap::new();
+    for memory in writer.memories(&[Role::Point], &ids)? {
+        let Some(namespace) = &memory.namespace else { continue };
+        let tenant = memory.tenant.as_deref().unwrap_or_default();
+        match derive(&config.point_id, &memory.id, namespace, tenant, memory.point.as_deref()) {
+            Derived::Id(point) => points.entry(memory.id).or_default().push(point),
+            Derived::ByPayload { key, value } => {
+                linked.entry((namespace.clone(), key)).or_default().insert(value, memory.id);
+            }
+            Derived::None { .. } => {}
+        }
+    }
+    let mut linked: Vec<_> = linked.into_iter().collect();
+    linked.sort_by(|a, b| a.0.cmp(&b.0));
+    for ((namespace, key), by_value) in linked {
+        let mut values: Vec<String> = by_value.keys().cloned().collect();
+        values.sort();
+        for (value, point) in vectors.find(namespace.as_str(), &key, &values)? {
+            if let Some(memory) = by_value.get(&value) {
+                points.entry(memory.clone()).or_default().push(point);
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// Takes the pre-images of the points.
+fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyError> {
+    let ids: Vec<PointId> = intents.iter().flat_map(|intent| intent.points.iter().cloned()).collect();
+    let Some(vectors) = job.vectors().filter(|_| !ids.is_empty()) else { return Ok(()) };
+    let mut images: HashMap<PointId, PointImage> =
+        vectors.capture(&ids)?.into_iter().map(|image| (image.id.clone(), image)).collect();
+    for intent in intents {
+        intent.images = intent.points.iter().filter_map(|id| images.remove(id)).collect();
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The command line, as clap sees it. No logic.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::pass::PassName;
+
+/// The night shift of an AI agent's memory.
+///
+/// Hypnos removes what has expired, what belongs to owners who are gone and what has lost its other half from a memory
+/// store kept in SQLite and Qdrant; it leaves a report of everything it did and the means to take it back.
+#[derive(Debug, Parser)]
+#[command(name = "hypnos", version, arg_required_else_help = true, after_help = EXIT_STATUS)]
+pub struct Cli {
+    /// What applies to every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What applies to a run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// A command other than a run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Shown below every help page.
+const EXIT_STATUS: &str = "\
+Exit status:
+  0    done, or nothing to do
+  1    a pass failed
+  2    usage
+  3    finished, but something was refused, skipped or left over
+  10   a store is missing or its schema does not match
+  11   another run holds the lock
+  78   invalid configuration
+  130  interrupted; what was begun is finished by the next run";
+
+/// What applies to every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Configuration file [default: /etc/hypnos/hypnos.toml, then ./hypnos.toml]
+    #[arg(long, short, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print JSON, one object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print nothing but data and errors
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more on stderr; twice for debugging
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What applies to a run.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Run the enabled passes once, now
+    #[arg(long)]
+    pub run_now: bool,
+    /// Print what a run would do, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Plan for another instant: 2026-12-24T03:00:00Z or +30d
+    #[arg(long, value_name = "TIME", requires = "dry_run", allow_hyphen_values = true)]
+    pub at: Option<String>,
+    /// Only these passes
+    #[arg(long, value_name = "PASS", value_delimiter = ',')]
+    pub only: Vec<PassName>,
+    /// Not these passes
+    #[arg(long, value_name = "PASS", value_delimiter = ',')]
+    pub skip: Vec<PassName>,
+    /// Only this store; may be repeated
+    #[arg(long, value_name = "STORE")]
+    pub store: Vec<String>,
+    /// Take exactly the plan of that hash although it is over the guard; may be repeated
+    #[arg(long, value_name = "PLAN_HASH", conflicts_with = "dry_run")]
+    pub accept: Vec<String>,
+}
+
+/// A command other than a run.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Build a small real store and run over it; running it again changes nothing
+    Demo {
+        /// Where to build it
+        #[arg(default_value = "hypnos-demo")]
+        dir: PathBuf,
+    },
+    /// Check the configuration and the stores, and count the drift between them; writes nothing
+    Check {
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+    },
+    /// Show the last runs and what waits
+    Status {
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+    },
+    /// List the schemas that need no mapping by hand, or print one
+    Presets {
+        /// The preset to print
+        name: Option<String>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_lists_every_exit_code() {
+        use crate::exit::Exit;
+        let help = Cli::command().render_help().to_string();
+        for exit in [
+            Exit::Done,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::LeftOver,
+            Exit::NoStore,
+            Exit::Locked,
+            Exit::Config,
+            Exit::Interrupted,
+        ] {
+            assert!(help.contains(&format!("\n  {} ", exit.code())), "{exit:?}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! `hypnos check`: the configuration, the stores, the drift between their halves, and what to do about it.
+//!
+//! Writes nothing: it opens the stores read-only and plans the passes as a dry run would.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::cli::Global;
+use crate::clock;
+use crate::config;
+use crate::error::{Failure, chain};
+use crate::exit::Exit;
+use crate::output::Out;
+use crate::output::progress::Bars;
+use crate::pass::{Cx, PassError, PassName, Progress, Silent, registry};
+use crate::plan::{Action, ActionKind, Finding, Plan, Tally, Unread};
+use crate::stop::Stop;
+use crate::store::vectors::Access;
+use crate::store::{MAIN, Stores};
+use crate::view::{Sightings, View};
+
+/// Checks the stores.
+pub(super) fn check(names: &[String], global: &Global, out: &mut Out) -> Result<Exit, Failure> {
+    let config = super::load(global)?;
+    super::check_store_names(&config, names)?;
+    let bars = Bars::default();
+    let progress: &dyn Progress = if out.terminal && !global.quiet { &bars } else { &Silent };
+    let (stop, mut gravest) = (Stop::default(), Exit::Done);
+    let cx = Cx { stop: &stop, progress };
+    for store in config.stores.iter().filter(|store| names.is_empty() || names.contains(&store.name)) {
+        let report = match Stores::open(store, &config.state_dir, Access::Read, &stop) {
+            Ok(stores) => Report::of(&stores, &cx),
+            Err(failure) => Report::unopened(store, failure),
+        };
+        report.print(out);
+        let exit = report.exit();
+        if exit.gravity() > gravest.gravity() {
+            gravest = exit;
+        }
+    }
+    Ok(gravest)
+}
+
+/// What is wrong, and what to do about it.
+#[derive(Debug, Serialize)]
+struct Problem {
+    problem: String,
+    advice: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    store: String,
+    ok: bool,
+    /// Rows by namespace, added up.
+    memories: u64,
+    points: Option<u64>,
+    journal_mode: Option<String>,
+    /// What the vector store says of itself.
+    vectors: Option<String>,
+    /// Differences between the two halves, and inside the rows, by kind; all kinds are always there.
+    drift: BTreeMap<&'static str, u64>,
+    /// What a run would do now.
+    backlog: BTreeMap<PassName, Tally<ActionKind>>,
+    problems: Vec<Problem>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<Unread>,
+    #[serde(skip)]
+    exit: Exit,
+}
+
+const DRIFT: [&str; 7] = [
+    "row_without_point",
+    "point_without_row",
+    "point_without_namespace",
+    "broken_chain",
+    "unreadable_time",
+    "foreign_key_violation",
+    "corrupt_file",
+];
+
+fn advice(kind: &str) -> &'static str {
+    match kind {
+        "row_without_point" => "let the agent embed them again: hypnos makes no vectors",
+        "point_without_row" => "the orphans pass drops them once they have settled, where an owners table speaks for them",
+        "point_without_namespace" => "give them the namespace key, or delete them by hand: hypnos never guesses",
+        "broken_chain" => "they stay hidden; clear or correct superseded_by if their successor should not have gone",
+        "unreadable_time" => "correct the value or the encoding in [store.rows]: until then those memories are kept",
+        "foreign_key_violation" => "see PRAGMA foreign_key_check; hypnos leaves them as they are",
+        _ => "stop the agent, restore the file from a backup, and check it again",
+    }
+}
+
+impl Report {
+    fn empty(store: &config::Store) -> Self {
+        Self {
+            store: store.name.clone(),
+            ok: false,
+            memories: 0,
+            points: None,
+            journal_mode: None,
+            vectors: None,
+            drift: DRIFT.into_iter().map(|kind| (kind, 0)).collect(),
+            backlog: BTreeMap::new(),
+            problems: Vec::new(),
+            unread: Vec::new(),
+            exit: Exit::Done,
+        }
+    }
+
+    fn unopened(store: &config::Store, failure: Failure) -> Self {
+        let mut report = Self::empty(store);
+        report.exit = failure.exit;
+        let message = match failure.hint {
+            Some(hint) => format!("{} ({hint})", failure.message),
+            None => failure.message,
+        };
+        report.problems.push(Problem { problem: message, advice: "correct the configuration or start the store" });
+        report
+    }
+
+    fn of(stores: &Stores, cx: &Cx<'_>) -> Self {
+        let mut report = Self::empty(&stores.config);
+        let state = stores.state.read(MAIN).and_then(|state| match state {
+            Some(state) => Ok((state.open_intents(1)?.len(), state.sightings()?)),
+            None => Ok((0, Sightings::new())),
+        });
+        let sightings = match state {
+            Ok((open, sightings)) => {
+                if open > 0 {
+                    report.problem("an earlier run was cut off", "the next run finishes what it had begun");
+                }
+                sightings
+            }
+            Err(error) => {
+                report.problem(chain(&error), "see the hint; undo and queue live in that file, memories do not");
+                Sightings::new()
+            }
+        };
+        let view = View::new(clock::now(), stores, &sightings);
+        report.read_files(&view);
+        report.read_vectors(&view);
+        for pass in registry() {
+            match pass.plan(&view, cx) {
+                Ok(plan) => report.take(&plan),
+                Err(error) => report.failed_pass(pass.name(), &error),
+            }
+        }
+        if stores.config.owners.is_none() {
+            tracing::info!(store = %stores.name, "no owners table: nothing is ever swept as an orphan");
+        }
+        report.conclude();
+        report
+    }
+
+    fn problem(&mut self, problem: impl Into<String>, advice: &'static str) {
+        self.problems.push(Problem { problem: problem.into(), advice });
+    }
+
+    fn drift(&mut self, kind: &'static str, count: u64) {
+        *self.drift.entry(kind).or_default() += count;
+    }
+
+    /// Reads each row database: its size, journal mode, integrity and foreign keys.
+    fn read_files(&mut self, view: &View<'_>) {
+        let partitions = match view.partitions() {
+            Ok(partitions) => partitions,
+            Err(error) => return self.problem(chain(&error), "is the folder of the tenants where [store.rows] says?"),
+        };
+        for partition in partitions {
+            let read = view.read(&partition, |snapshot| {
+                let memories: u64 = snapshot.count_by_namespace()?.values().sum();
+                Ok((memories, snapshot.journal_mode()?, snapshot.integrity()?, snapshot.foreign_key_violations()?))
+            });
+            match read {
+                Ok((memories, journal_mode, intact, violations)) => {
+                    self.memories += memories;
+                    self.journal_mode.get_or_insert(journal_mode);
+                    self.drift("corrupt_file", u64::from(!intact));
+                    self.drift("foreign_key_violation", violations);
+                }
+                Err(error) => self.unread.push(crate::view::unread(&partition, &error)),
+            }
+        }
+        if self.journal_mode.as_deref().is_some_and(|mode| mode != "wal") {
+            self.problem(
+                "the row database is not in WAL mode",
+                "readers and the agent block each other: the agent should set PRAGMA journal_mode = WAL",
+            );
+        }
+    }
+
+    fn read_vectors(&mut self, view: &View<'_>) {
+        let Some(vectors) = view.vectors() else { return };
+        match vectors.describe() {
+            Ok(description) => {
+                self.points = Some(description.points);
+                let dimensions = description.dimensions.map(|n| format!(", {n} dimensions")).unwrap_or_default();
+                self.vectors = Some(format!("{} {}{dimensions}", description.backend, description.version));
+                if !description.namespace_indexed {
+                    self.problem(
+                        "the namespace key of the points is not indexed",
+                        "every pass reads all points: create an index (Qdrant: a keyword payload index)",
+                    );
+                }
+            }
+            Err(error) => self.problem(chain(&error), "is the vector store up?"),
+        }
+    }
+
+    fn take(&mut self, plan: &Plan) {
+        for (finding, count) in &plan.findings {
+            if let Some(kind) = drift_kind(*finding) {
+                self.drift(kind, *count);
+            } else if *finding == Finding::Blocked {
+                self.problem(
+                    format!("{count} memories cannot be removed"),
+                    "other rows forbid it, or would go along: see foreign keys with RESTRICT, and parents of live rows",
+                );
+            }
+        }
+        let drops = plan.actions.iter().filter(|action| matches!(action, Action::DropPoint { .. })).count();
+        self.drift("point_without_row", drops as u64);
+        if !plan.actions.is_empty() {
+            self.backlog.insert(plan.pass, plan.counts());
+        }
+        for unread in &plan.unread {
+            if !self.unread.iter().any(|known| known.partition == unread.partition) {
+                self.unread.push(unread.clone());
+            }
+        }
+    }
+
+    fn failed_pass(&mut self, pass: PassName, error: &PassError) {
+        self.problem(format!("{pass}: {}", chain(error)), "until this reads, the pass removes nothing");
+    }
+
+    fn conclude(&mut self) {
+        let drifted: Vec<(&'static str, u64)> =
+            self.drift.iter().filter(|(_, count)| **count > 0).map(|(kind, count)| (*kind, *count)).collect();
+        for (kind, count) in &drifted {
+            self.problem(format!("{count} {kind}"), advice(kind));
+        }
+        self.ok = self.problems.is_empty() && self.unread.is_empty();
+        if !self.ok && self.exit == Exit::Done {
+            self.exit = Exit::LeftOver;
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    fn print(&self, out: &mut Out) {
+        if out.json {
+            out.object("check", self);
+            return;
+        }
+        let points = self.points.map(|points| format!(", {points} points")).unwrap_or_default();
+        let vectors = self.vectors.as_ref().map(|vectors| format!(" in {vectors}")).unwrap_or_default();
+        let verdict = if self.ok { "ok" } else { "needs attention" };
+        out.line(&format!("{}  {verdict}: {} memories{points}{vectors}", self.store, self.memories));
+        for (pass, counts) in &self.backlog {
+            if let Some(counts) = crate::output::run::counts(counts) {
+                out.line(&format!("  a run would do: {pass} {counts}"));
+            }
+        }
+        for Problem { problem, advice } in &self.problems {
+            out.line(&format!("  {problem}\n    {advice}"));
+        }
+        for Unread { partition, problem } in &self.unread {
+            out.line(&format!("  {partition}: {problem}"));
+        }
+    }
+}
+
+fn drift_kind(finding: Finding) -> Option<&'static str> {
+    Some(match finding {
+        Finding::Unreadable => "unreadable_time",
+        Finding::RowWithoutPoint => "row_without_point",
+        Finding::PointWithoutRow => "point_without_row",
+        Finding::PointWithoutNamespace => "point_without_namespace",
+        Finding::BrokenChain => "broken_chain",
+        Finding::WithoutNamespace | Finding::Blocked | Finding::UnreadNamespace | Finding::Settling => return None,
+    })
+}

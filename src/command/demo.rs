@@ -1,0 +1,54 @@
+//! `hypnos demo`: build a small real store, show it, run over it, and say where to look next.
+
+use std::path::Path;
+
+use crate::cli::Global;
+use crate::clock;
+use crate::demo;
+use crate::error::{Failure, chain};
+use crate::exit::Exit;
+use crate::output::Out;
+
+/// Builds the store unless it is there already, and runs over it.
+pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, Failure> {
+    let now = clock::now();
+    let shown = dir.display();
+    if demo::is_demo(dir) {
+        say(out, &format!("The store in {shown} is there already; this is one more night over it."));
+    } else {
+        let built = demo::build(dir, now).map_err(|error| {
+            Failure::new(Exit::Failed, chain(&error)).while_doing(&format!("build a store in {shown}"))
+        })?;
+        say(
+            out,
+            &format!(
+                "Built a store in {shown}: {} memories and {} points of {} users and {} teams, after half a year.",
+                built.rows, built.points, built.users, built.teams
+            ),
+        );
+    }
+    let config = super::load_file(&dir.join("hypnos.toml"))?;
+    let exit = super::run::run_with(&config, &super::run::fresh(now, "demo"), false, global, out)?;
+    if exit == Exit::Done {
+        say(out, &where_to_look(dir));
+    }
+    Ok(exit)
+}
+
+/// Text for people; a program that asked for JSON gets objects only.
+fn say(out: &mut Out, text: &str) {
+    if !out.json {
+        out.line(text);
+    }
+}
+
+fn where_to_look(dir: &Path) -> String {
+    let config = dir.join("hypnos.toml");
+    let config = config.display();
+    format!(
+        "\nLook next:\n  hypnos --config {config} status      what each night did\n  \
+         hypnos --config {config} check       how the two halves agree\n  \
+         hypnos --config {config} --dry-run --at +30d   what a month from now would go\n  \
+         {config}   the configuration, to start your own from"
+    )
+}

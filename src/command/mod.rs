@@ -1,0 +1,67 @@
+//! One file per subcommand: build the inputs, call the engine, print. No decisions.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::{Cli, Command, Global};
+use crate::config::{self, Config};
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::output::Out;
+
+mod check;
+mod demo;
+mod presets;
+mod run;
+mod status;
+
+/// Does what the command line asks.
+///
+/// # Errors
+///
+/// When the command could not do its work at all; what it found is in its exit code.
+pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
+    let mut out = Out::new(cli.global.json);
+    let asked_to_run = cli.run.run_now || cli.run.dry_run;
+    let exit = match &cli.command {
+        Some(_) if asked_to_run => {
+            Err(Failure::new(Exit::Usage, "--run-now and --dry-run go without a command"))
+        }
+        None if asked_to_run => run::run(cli, &mut out),
+        None => Err(Failure::new(Exit::Usage, "nothing to do").with_hint("say --run-now, --dry-run or a command")),
+        Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
+        Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
+        Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
+        Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
+    };
+    out.flush();
+    exit
+}
+
+/// Where a configuration is looked for when none is named.
+const DEFAULT_CONFIGS: [&str; 2] = ["/etc/hypnos/hypnos.toml", "hypnos.toml"];
+
+/// Loads the configuration that the command line names, or the first default that exists.
+fn load(global: &Global) -> Result<Config, Failure> {
+    let path = match &global.config {
+        Some(path) => path.clone(),
+        None => DEFAULT_CONFIGS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
+            Failure::new(Exit::Config, format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")))
+                .with_hint("name one with --config, or see what a small one looks like: hypnos demo")
+        })?,
+    };
+    load_file(&path)
+}
+
+fn load_file(path: &Path) -> Result<Config, Failure> {
+    config::load(path).map_err(|error| Failure::new(Exit::Config, error.to_string()))
+}
+
+/// Refuses the name of a store that is not configured.
+fn check_store_names(config: &Config, names: &[String]) -> Result<(), Failure> {
+    let known: Vec<&str> = config.stores.iter().map(|store| store.name.as_str()).collect();
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(Failure::new(Exit::Usage, format!("no store named {name:?}"))
+            .with_hint(format!("the stores are {}", known.join(", ")))),
+    }
+}

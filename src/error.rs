@@ -1,0 +1,101 @@
+//! How a command fails: a message, what to do about it, and the exit code.
+
+use std::error::Error;
+
+use crate::exit::Exit;
+use crate::store::rows::{self, RowError};
+use crate::store::vectors::VectorError;
+
+/// A failure of a whole command.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// What went wrong, causes included.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None }
+    }
+
+    /// The same failure, saying what to do about it.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same failure, saying first what was being done.
+    #[must_use]
+    pub fn while_doing(self, doing: &str) -> Self {
+        Self { message: format!("{doing}: {}", self.message), ..self }
+    }
+}
+
+/// An error and its causes, in one line.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Some libraries repeat their cause in their own message.
+        if !line.ends_with(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        cause = error.source();
+    }
+    line
+}
+
+impl From<&RowError> for Failure {
+    fn from(error: &RowError) -> Self {
+        let exit = match error.kind() {
+            rows::ErrorKind::Missing | rows::ErrorKind::Schema => Exit::NoStore,
+            rows::ErrorKind::Busy | rows::ErrorKind::Corrupt | rows::ErrorKind::Other => Exit::Failed,
+        };
+        Self { exit, message: chain(error), hint: error.hint().map(Into::into) }
+    }
+}
+
+impl From<&VectorError> for Failure {
+    fn from(error: &VectorError) -> Self {
+        let (exit, hint) = match error {
+            VectorError::Missing { .. } => (Exit::NoStore, Some("check [store.vectors] against what the store has")),
+            VectorError::Unreachable { .. } => {
+                (Exit::Failed, Some("is the server running, and is `url` its gRPC port (6334, not 6333)?"))
+            }
+            VectorError::Unauthorized { .. } => (
+                Exit::Failed,
+                Some("give the key as the credential qdrant-api-key, as HYPNOS_QDRANT_API_KEY, or as `api_key`"),
+            ),
+            VectorError::MissingIndex { .. } => (Exit::Failed, Some("create a keyword index for that payload key")),
+            VectorError::Interrupted => (Exit::Interrupted, None),
+            _ => (Exit::Failed, None),
+        };
+        Self { exit, message: chain(error), hint: hint.map(Into::into) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("open the store")]
+    struct Outer(#[source] Inner);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no such file")]
+    struct Inner;
+
+    #[test]
+    fn a_chain_reads_from_the_deed_to_the_cause() {
+        assert_eq!(chain(&Outer(Inner)), "open the store: no such file");
+    }
+}

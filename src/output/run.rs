@@ -1,0 +1,279 @@
+//! How a run and a dry run are shown: JSON objects, or lines and a table.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
+use serde::Serialize;
+
+use crate::clock::Timestamp;
+use crate::engine::Observer;
+use crate::plan::{Action, ActionKind, Finding, Plan, Reason, Tally};
+use crate::report::{Outcome, PassReport, RunReport, Unopened};
+
+use super::Out;
+
+/// Prints each pass as it ends, and the whole at the end.
+pub struct Printer<'a> {
+    out: &'a mut Out,
+    quiet: bool,
+}
+
+impl<'a> Printer<'a> {
+    /// Prints to `out`; `quiet` leaves out passes that had nothing to do.
+    pub fn new(out: &'a mut Out, quiet: bool) -> Self {
+        Self { out, quiet }
+    }
+
+    /// Prints the end of a run.
+    pub fn finish(&mut self, report: &RunReport, dry_run: bool) {
+        if self.out.json {
+            self.out.object("run", &RunLine::of(report, dry_run));
+        } else {
+            if self.out.terminal && !report.passes.is_empty() {
+                let table = table(report, dry_run);
+                self.out.line(&table.to_string());
+            }
+            if !self.quiet {
+                self.out.line(&closing(report, dry_run));
+            }
+        }
+        self.out.flush();
+    }
+
+    fn notes(&mut self, report: &PassReport) {
+        for line in notes(report) {
+            self.out.line(&format!("  {line}"));
+        }
+    }
+}
+
+impl Observer for Printer<'_> {
+    fn planned(&mut self, plan: &Plan, report: &PassReport) {
+        if self.out.json {
+            self.out.object("plan", &PlanLine::of(plan, report));
+            return;
+        }
+        for action in &plan.actions {
+            self.out.line(&describe(plan, action));
+        }
+        let hash = report.hash.as_ref().map(|hash| format!("  plan {hash}")).unwrap_or_default();
+        let planned = counts(&report.planned).unwrap_or_else(|| "nothing to do".into());
+        self.out.line(&format!("{}  {}  would: {planned}{hash}", plan.store, plan.pass));
+        self.notes(report);
+    }
+
+    fn passed(&mut self, report: &PassReport) {
+        if self.out.json {
+            self.out.object("pass", report);
+            return;
+        }
+        if self.quiet && report.outcome == Outcome::Idle && report.findings.is_empty() {
+            return;
+        }
+        // On a terminal the table at the end has the counts.
+        if !self.out.terminal {
+            self.out.line(&summary(report));
+        }
+        if !self.out.terminal || notes(report).next().is_some() {
+            if self.out.terminal {
+                self.out.line(&format!("{}  {}", report.store, report.pass));
+            }
+            self.notes(report);
+        }
+    }
+
+    fn unopened(&mut self, store: &Unopened) {
+        if self.out.json {
+            self.out.object("error", store);
+        } else {
+            self.out.line(&format!("{}  not opened: {}", store.store, store.error));
+            if let Some(hint) = &store.hint {
+                self.out.line(&format!("  hint: {hint}"));
+            }
+        }
+    }
+}
+
+/// One pass in one line.
+fn summary(report: &PassReport) -> String {
+    let PassReport { store, pass, outcome, seconds, .. } = report;
+    let mut line = format!("{store}  {pass}  {outcome}");
+    let parts = [
+        ("", &report.applied),
+        ("skipped ", &report.skipped),
+        ("failed ", &report.failed),
+        ("left over ", &report.residue),
+    ];
+    for (name, tally) in parts {
+        if let Some(counts) = counts(tally) {
+            let _ = write!(line, "  {name}{counts}");
+        }
+    }
+    let _ = write!(line, "  {seconds:.2} s");
+    line
+}
+
+/// What a person should know beside the counts.
+fn notes(report: &PassReport) -> impl Iterator<Item = String> {
+    let refusal = report.refusal.iter().map(|refusal| format!("refused: {refusal}"));
+    let error = report.error.iter().map(|error| format!("error: {error}"));
+    let findings = report.findings.iter().map(|(finding, count)| format!("{count} {}", explain(*finding)));
+    let unread = report.unread.iter().map(|unread| format!("{}: {}", unread.partition, unread.problem));
+    refusal.chain(error).chain(findings).chain(unread)
+}
+
+/// What a finding means, after its number.
+#[must_use]
+pub fn explain(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Unreadable => "times that decide cannot be read: those memories are kept",
+        Finding::WithoutNamespace => "rows name no owner: left alone",
+        Finding::Blocked => "memories cannot be removed without breaking or taking along others: left alone",
+        Finding::RowWithoutPoint => "live rows have no point",
+        Finding::PointWithoutRow => "points have no row, and stay for now",
+        Finding::PointWithoutNamespace => "points name no namespace: left alone",
+        Finding::BrokenChain => "superseded memories point at one that is gone",
+        Finding::UnreadNamespace => "points belong to rows that could not be read: left alone",
+        Finding::Settling => "absences were seen too recently to be believed",
+    }
+}
+
+/// `120 delete, 3 drop_point`; `None` when there is nothing.
+#[must_use]
+pub fn counts(tally: &Tally<ActionKind>) -> Option<String> {
+    let parts: Vec<String> =
+        tally.iter().filter(|(_, count)| **count > 0).map(|(kind, count)| format!("{count} {kind}")).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn describe(plan: &Plan, action: &Action) -> String {
+    let mut line = format!("{}  {}  {}  {}", plan.store, plan.pass, action.kind(), action.namespace());
+    let _ = match action {
+        Action::Delete { target, .. } | Action::End { target, .. } => write!(line, "  {}", target.memory.id),
+        Action::DropPoint { point, .. } => write!(line, "  {point}"),
+    };
+    if let Action::Delete { target, .. } = action {
+        for hidden in &target.behind {
+            let _ = write!(line, " and {}", hidden.id);
+        }
+    }
+    let _ = write!(line, "  {}", action.reason());
+    line
+}
+
+fn table(report: &RunReport, dry_run: bool) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    let header = if dry_run {
+        vec!["store", "pass", "outcome", "planned"]
+    } else {
+        vec!["store", "pass", "outcome", "planned", "applied", "skipped", "failed", "left", "seconds"]
+    };
+    table.set_header(header);
+    let cell = |tally| counts(tally).unwrap_or_else(|| "-".into());
+    for pass in &report.passes {
+        let mut row = vec![pass.store.to_string(), pass.pass.to_string()];
+        if dry_run {
+            row.push(if pass.outcome == Outcome::Refused { "would be refused".into() } else { "planned".into() });
+            row.push(cell(&pass.planned));
+        } else {
+            row.push(pass.outcome.to_string());
+            row.extend([&pass.planned, &pass.applied, &pass.skipped, &pass.failed, &pass.residue].map(cell));
+            row.push(format!("{:.2}", pass.seconds));
+        }
+        table.add_row(row);
+    }
+    if let Some(seconds) = table.column_mut(8) {
+        seconds.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn closing(report: &RunReport, dry_run: bool) -> String {
+    let outcome = if dry_run { "dry run: nothing was changed" } else { report.outcome() };
+    let replayed = match report.replayed {
+        0 => String::new(),
+        n => format!(", after finishing {n} actions of an earlier run"),
+    };
+    format!("run {}: {outcome}{replayed}  {:.2} s", report.run, report.seconds)
+}
+
+#[derive(Serialize)]
+struct RunLine<'a> {
+    run: &'a str,
+    outcome: &'static str,
+    exit: u8,
+    started_at: Timestamp,
+    seconds: f64,
+    replayed: u64,
+    dry_run: bool,
+}
+
+impl<'a> RunLine<'a> {
+    fn of(report: &'a RunReport, dry_run: bool) -> Self {
+        Self {
+            run: &report.run,
+            outcome: report.outcome(),
+            exit: report.exit().code(),
+            started_at: report.started_at,
+            seconds: report.seconds,
+            replayed: report.replayed,
+            dry_run,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PlanLine<'a> {
+    #[serde(flatten)]
+    report: &'a PassReport,
+    actions: Vec<ActionLine<'a>>,
+}
+
+impl<'a> PlanLine<'a> {
+    fn of(plan: &'a Plan, report: &'a PassReport) -> Self {
+        Self { report, actions: plan.actions.iter().map(ActionLine::of).collect() }
+    }
+}
+
+#[derive(Serialize)]
+struct ActionLine<'a> {
+    action: ActionKind,
+    namespace: &'a str,
+    partition: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    point: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    behind: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    valid_to: Option<Timestamp>,
+    reason: Reason,
+}
+
+impl<'a> ActionLine<'a> {
+    fn of(action: &'a Action) -> Self {
+        let mut line = Self {
+            action: action.kind(),
+            namespace: action.namespace().as_str(),
+            partition: action.partition(),
+            id: None,
+            point: None,
+            behind: Vec::new(),
+            valid_to: None,
+            reason: action.reason(),
+        };
+        match action {
+            Action::Delete { target, .. } | Action::End { target, .. } => {
+                line.id = Some(target.memory.id.to_string());
+                line.behind = target.behind.iter().map(|hidden| hidden.id.to_string()).collect();
+            }
+            Action::DropPoint { point, .. } => line.point = Some(point.to_string()),
+        }
+        if let Action::End { valid_to, .. } = action {
+            line.valid_to = Some(*valid_to);
+        }
+        line
+    }
+}

@@ -1,0 +1,204 @@
+//! The ledger: which points the rows call for, so that the points can be held against it.
+//!
+//! It is built from the row databases before the first point is read, and takes some forty bytes a memory.
+
+use std::ops::ControlFlow;
+
+use crate::clock::Timestamp;
+use crate::config::{self, PointRule};
+use crate::memory::{Memory, Namespace, PointId, Role};
+use crate::store::rows::{RowError, Snapshot};
+use crate::store::vectors::PointHead;
+use crate::store::vectors::point_id::{Derived, derive};
+
+/// The roles that tell whether a memory should have a point, and which.
+pub const ROLES: [Role; 4] = [Role::SupersededBy, Role::DeletedAt, Role::ValidTo, Role::Point];
+
+/// What the rows of one or more databases call for.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    by_id: Vec<(PointId, Entry)>,
+    by_payload: Vec<((Namespace, Box<str>), Entry)>,
+    /// Rows read, hidden ones too.
+    pub rows: u64,
+    /// Rows whose tenant is NULL or empty.
+    pub without_namespace: u64,
+    /// Live rows of which no point can be told: the key does not fit the rule.
+    pub without_rule: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// A hidden memory needs no point.
+    needs_point: bool,
+    seen: bool,
+}
+
+/// Whether the rows call for a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// A row stands behind it.
+    Called,
+    /// No row does.
+    Uncalled,
+}
+
+impl Ledger {
+    /// Reads what the rows of one database call for, calling `each` for every row that has a namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the rows cannot be read to the end.
+    pub fn read(
+        rule: &PointRule,
+        snapshot: &Snapshot<'_>,
+        now: Timestamp,
+        mut each: impl FnMut(&Memory, &Namespace),
+    ) -> Result<Self, RowError> {
+        let mut ledger = Self::default();
+        snapshot.scan(&ROLES, &mut |memory| {
+            ledger.rows += 1;
+            if let Some(namespace) = &memory.namespace {
+                ledger.enter(rule, &memory, namespace, now);
+                each(&memory, namespace);
+            } else {
+                ledger.without_namespace += 1;
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(ledger)
+    }
+
+    fn enter(&mut self, rule: &PointRule, memory: &Memory, namespace: &Namespace, now: Timestamp) {
+        let needs_point = !memory.is_hidden(now);
+        let entry = Entry { needs_point, seen: false };
+        let tenant = memory.tenant.as_deref().unwrap_or_default();
+        match derive(rule, &memory.id, namespace, tenant, memory.point.as_deref()) {
+            Derived::Id(point) => self.by_id.push((point, entry)),
+            Derived::ByPayload { value, .. } => self.by_payload.push(((namespace.clone(), value.into()), entry)),
+            Derived::None { .. } => self.without_rule += u64::from(needs_point),
+        }
+    }
+
+    /// Adds what another database calls for.
+    pub fn append(&mut self, other: Self) {
+        let Self { by_id, by_payload, rows, without_namespace, without_rule } = other;
+        self.by_id.extend(by_id);
+        self.by_payload.extend(by_payload);
+        self.rows += rows;
+        self.without_namespace += without_namespace;
+        self.without_rule += without_rule;
+    }
+
+    /// Makes the ledger ready to be looked up.
+    pub fn close(&mut self) {
+        self.by_id.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        self.by_payload.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    }
+
+    /// Looks a point up, and remembers that it was seen.
+    pub fn check(&mut self, rule: &PointRule, namespace: &Namespace, head: &PointHead) -> Standing {
+        let range = if let PointRule::Payload { key, .. } = rule {
+            let Some(value) = payload_text(&head.payload, key) else { return Standing::Uncalled };
+            let wanted = (namespace.clone(), value.into_boxed_str());
+            mark(&mut self.by_payload, &wanted)
+        } else {
+            mark(&mut self.by_id, &head.id)
+        };
+        if range { Standing::Called } else { Standing::Uncalled }
+    }
+
+    /// Live rows that should have a point, and of which none was seen.
+    #[must_use]
+    pub fn rows_without_point(&self) -> u64 {
+        let entries = self.by_id.iter().map(|(_, entry)| entry).chain(self.by_payload.iter().map(|(_, entry)| entry));
+        entries.filter(|entry| entry.needs_point && !entry.seen).count() as u64 + self.without_rule
+    }
+}
+
+fn mark<K: Ord>(entries: &mut [(K, Entry)], key: &K) -> bool {
+    let from = entries.partition_point(|(known, _)| known < key);
+    let mut called = false;
+    for (_, entry) in entries[from..].iter_mut().take_while(|(known, _)| known == key) {
+        entry.seen = true;
+        called = true;
+    }
+    called
+}
+
+/// The value of a payload key as text; `a.b` reaches into nested objects.
+#[must_use]
+pub fn payload_text(payload: &serde_json::Map<String, serde_json::Value>, key: &str) -> Option<String> {
+    let value = payload.get(key).or_else(|| {
+        let (head, rest) = key.split_once('.')?;
+        let pointer = format!("/{}", rest.replace('.', "/"));
+        payload.get(head)?.pointer(&pointer)
+    })?;
+    match value {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// The payload keys that a scroll must bring for the ledger to look points up.
+#[must_use]
+pub fn keys(vectors: &config::Vectors) -> Vec<&str> {
+    let mut keys = vec![vectors.namespace_key.as_str(), CREATED_AT];
+    if let PointRule::Payload { key, .. } = &vectors.point_id {
+        keys.push(key);
+    }
+    keys
+}
+
+/// The payload key that may tell how old a point is.
+pub const CREATED_AT: &str = "created_at";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryId;
+    use serde_json::json;
+
+    fn head(id: u64, payload: serde_json::Value) -> PointHead {
+        let serde_json::Value::Object(payload) = payload else { panic!("an object") };
+        PointHead { id: PointId::Number(id), payload }
+    }
+
+    fn namespace() -> Namespace {
+        Namespace::parse("user:ana").unwrap()
+    }
+
+    fn ledger(rule: &PointRule, memories: &[Memory]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for memory in memories {
+            ledger.enter(rule, memory, &namespace(), Timestamp::UNIX_EPOCH);
+        }
+        ledger.close();
+        ledger
+    }
+
+    #[test]
+    fn a_row_without_its_point_counts_and_a_hidden_one_does_not() {
+        let rule = PointRule::Integer;
+        let hidden = Memory { superseded_by: Some(MemoryId::Integer(1)), ..Memory::new(MemoryId::Integer(3)) };
+        let live = |id| Memory::new(MemoryId::Integer(id));
+        let mut ledger = ledger(&rule, &[live(1), live(2), hidden, live(-1)]);
+        assert_eq!(ledger.check(&rule, &namespace(), &head(1, json!({}))), Standing::Called);
+        assert_eq!(ledger.check(&rule, &namespace(), &head(3, json!({}))), Standing::Called);
+        assert_eq!(ledger.check(&rule, &namespace(), &head(4, json!({}))), Standing::Uncalled);
+        assert_eq!(ledger.rows_without_point(), 2, "2 was not seen, -1 can have no point");
+    }
+
+    #[test]
+    fn a_payload_link_holds_only_inside_its_namespace() {
+        let rule = PointRule::Payload { key: "meta.doc".into(), template: "{id}".into() };
+        let mut ledger = ledger(&rule, &[Memory::new(MemoryId::Integer(7))]);
+        let bruno = Namespace::parse("user:bruno").unwrap();
+        let linked = head(900, json!({"meta": {"doc": 7}}));
+        assert_eq!(ledger.check(&rule, &bruno, &linked), Standing::Uncalled);
+        assert_eq!(ledger.check(&rule, &namespace(), &linked), Standing::Called);
+        assert_eq!(ledger.check(&rule, &namespace(), &head(901, json!({"meta": {"doc": "8"}}))), Standing::Uncalled);
+        assert_eq!(ledger.check(&rule, &namespace(), &head(902, json!({}))), Standing::Uncalled);
+    }
+}

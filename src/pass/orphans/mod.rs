@@ -1,0 +1,320 @@
+//! `orphans`: what belongs to nobody.
+//!
+//! Mechanics: read who exists, then the rows, then the points, and hold the points against the rows ([`ledger`]).
+//!
+//! Policy, from certain to doubtful:
+//! - An owner *marked deleted* for `grace`: rows and points go at once.
+//! - A point whose owner or whose row is merely *absent* goes when two runs at least `settle` apart saw the same, and
+//!   it is at least `min_age` old: an agent writes its point before or after its row, and files come back from backups.
+//! - A namespace of another scope than the owners table speaks for, or whose rows could not be read, is never touched.
+//! - A row store without a single row beside points in its scope is taken for a wrong file, not for an empty one.
+//!
+//! Rows without a point, points without a namespace and broken chains are counted and never removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use crate::clock::Timestamp;
+use crate::config::{self, PointRule};
+use crate::memory::{Namespace, PointId};
+use crate::plan::{Action, Finding, Plan, Reason, Sighting, Unread};
+use crate::store::MAIN;
+use crate::store::rows::{OwnerBook, Partition, Snapshot, Standing};
+use crate::store::vectors::{PointHead, Selector, VectorReader};
+use crate::view::View;
+
+use super::removal::{self, Candidate};
+use super::{Cx, Pass, PassError, PassName};
+use ledger::Ledger;
+
+pub mod ledger;
+
+/// The pass.
+#[derive(Debug)]
+pub struct Orphans;
+
+impl Pass for Orphans {
+    fn name(&self) -> PassName {
+        PassName::Orphans
+    }
+
+    fn plan(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError> {
+        let owners = view.owners().map_err(PassError::Owners)?;
+        let settings = &view.config().passes.orphans;
+        let sweep = Sweep { view, owners, grace: signed(settings.grace), settings };
+        let mut plan = Plan::new(view.name(), PassName::Orphans);
+        let rows = sweep.read_rows(cx, &mut plan)?;
+        if let (Some(vectors), Some(config)) = (view.vectors(), &view.config().vectors) {
+            sweep.read_points(cx, &mut plan, rows, vectors, config)?;
+        }
+        Ok(plan)
+    }
+}
+
+fn signed(duration: std::time::Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+struct Sweep<'a> {
+    view: &'a View<'a>,
+    owners: Option<OwnerBook>,
+    grace: SignedDuration,
+    settings: &'a config::Orphans,
+}
+
+/// What was learnt from the rows.
+struct RowsRead {
+    ledger: Ledger,
+    /// Tenants whose own file was read.
+    read: BTreeSet<Arc<str>>,
+}
+
+/// What is known of the owner of a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// Exists, or nobody may say: only what has no row can go.
+    Living,
+    /// Was marked deleted long enough ago.
+    Deleted(Timestamp),
+    /// Was marked deleted, or absent, and is to be left alone for now.
+    Leaving,
+    /// Is not in the owners table.
+    Unknown,
+    /// Nobody speaks for this scope, or its rows could not be read.
+    Untouchable,
+}
+
+impl Sweep<'_> {
+    fn owner(&self, namespace: &Namespace) -> Owner {
+        match self.owners.as_ref().map(|owners| owners.standing(namespace)) {
+            None | Some(Standing::NoTable) => Owner::Untouchable,
+            Some(Standing::Living) => Owner::Living,
+            Some(Standing::Unknown) => Owner::Unknown,
+            Some(Standing::Deleted { at }) if is_past(at, self.grace, self.view.now()) => Owner::Deleted(at),
+            Some(Standing::Deleted { .. }) => Owner::Leaving,
+        }
+    }
+
+    /// Plans the memories of deleted owners, and enters every row in the ledger.
+    fn read_rows(&self, cx: &Cx<'_>, plan: &mut Plan) -> Result<RowsRead, PassError> {
+        let mut rows = RowsRead { ledger: Ledger::default(), read: BTreeSet::new() };
+        self.view.each_partition(cx, plan, |plan, partition, snapshot| {
+            let (ledger, candidates) = self.read_partition(snapshot)?;
+            let broken = snapshot.broken_chains()?;
+            let targets = removal::targets(snapshot, partition, candidates, &mut plan.findings)?;
+            plan.actions.extend(targets.into_iter().map(|(target, reason)| Action::Delete { target, reason }));
+            plan.found(Finding::WithoutNamespace, ledger.without_namespace);
+            plan.found(Finding::BrokenChain, broken);
+            rows.ledger.append(ledger);
+            rows.read.extend(partition.tenant.clone());
+            Ok(())
+        })?;
+        rows.ledger.close();
+        Ok(rows)
+    }
+
+    fn read_partition(
+        &self,
+        snapshot: &Snapshot<'_>,
+    ) -> Result<(Ledger, Vec<Candidate>), crate::store::rows::RowError> {
+        // Without vectors there is no rule and no point to miss; the rows of deleted owners still go.
+        let rule = self.view.config().vectors.as_ref().map_or(&PointRule::Integer, |vectors| &vectors.point_id);
+        let mut known: BTreeMap<Namespace, Owner> = BTreeMap::new();
+        let mut candidates = Vec::new();
+        let ledger = Ledger::read(rule, snapshot, self.view.now(), |memory, namespace| {
+            let owner = *known.entry(namespace.clone()).or_insert_with(|| self.owner(namespace));
+            if let Owner::Deleted(at) = owner {
+                let (id, reason) = (memory.id.clone(), Reason::OwnerDeleted { at });
+                candidates.push(Candidate { id, namespace: namespace.clone(), reason });
+            }
+        })?;
+        Ok((ledger, candidates))
+    }
+
+    fn read_points(
+        &self,
+        cx: &Cx<'_>,
+        plan: &mut Plan,
+        mut rows: RowsRead,
+        vectors: &dyn VectorReader,
+        config: &config::Vectors,
+    ) -> Result<(), PassError> {
+        let counted = vectors.namespaces()?;
+        let swept = self.swept(plan, &rows, &counted);
+        self.check_rows_exist(&rows, &swept)?;
+
+        let mut absent = Absent { sweep: self, sightings: Vec::new(), drops: Vec::new(), settling: 0, uncalled: 0 };
+        let total = swept.iter().map(|namespace| namespace.points).sum();
+        cx.progress.begin(&plan.store, plan.pass, "points", Some(total));
+        let by_namespace: BTreeMap<&str, &Swept> =
+            swept.iter().map(|namespace| (namespace.namespace.as_str(), namespace)).collect();
+        let mut visit = |heads: Vec<PointHead>| {
+            cx.progress.advance(heads.len() as u64);
+            for head in heads {
+                let raw = ledger::payload_text(&head.payload, &config.namespace_key).unwrap_or_default();
+                let Some(swept) = by_namespace.get(raw.as_str()) else { continue };
+                let standing = rows.ledger.check(&config.point_id, &swept.namespace, &head);
+                if standing == ledger::Standing::Uncalled {
+                    absent.see(swept, head);
+                }
+            }
+            if cx.stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let keys = ledger::keys(config);
+        if vectors.describe()?.namespace_indexed {
+            for namespace in &swept {
+                cx.check_stop()?;
+                vectors.scroll(Selector::Namespace(namespace.namespace.as_str()), &keys, &mut visit)?;
+            }
+        } else {
+            vectors.scroll(Selector::All, &keys, &mut visit)?;
+        }
+        cx.check_stop()?;
+        cx.progress.end();
+
+        let Absent { sightings, drops, settling, uncalled, .. } = absent;
+        plan.found(Finding::PointWithoutRow, uncalled - drops.len() as u64);
+        plan.found(Finding::Settling, settling);
+        plan.found(Finding::RowWithoutPoint, rows.ledger.rows_without_point());
+        plan.found(Finding::PointWithoutNamespace, vectors.count(Selector::WithoutNamespace)?);
+        plan.actions.extend(drops);
+        plan.sightings = Some(sightings);
+        Ok(())
+    }
+
+    /// The namespaces whose points are held against the rows, in order; the others are not looked at.
+    fn swept(&self, plan: &mut Plan, rows: &RowsRead, counted: &[(String, u64)]) -> Vec<Swept> {
+        let mut swept = Vec::new();
+        let mut unread_points = 0;
+        for (raw, points) in counted {
+            let Some(namespace) = Namespace::parse(raw) else { continue };
+            let owner = self.owner(&namespace);
+            // Without an owners table nothing is swept, but what is missing in the store's own scope is still counted.
+            let counted_only = self.owners.is_none() && namespace.scope() == self.view.config().rows.scope();
+            if owner == Owner::Untouchable && !counted_only {
+                continue;
+            }
+            let Some(partition) = self.partition_of(&namespace, owner, rows) else {
+                unread_points += points;
+                name_missing(plan, &namespace);
+                continue;
+            };
+            swept.push(Swept { namespace, owner, partition, points: *points });
+        }
+        plan.found(Finding::UnreadNamespace, unread_points);
+        swept
+    }
+
+    /// The row database that would hold the rows of a namespace; `None` when it exists and was not read, or should
+    /// exist and does not.
+    fn partition_of(&self, namespace: &Namespace, owner: Owner, rows: &RowsRead) -> Option<Arc<str>> {
+        let config = &self.view.config().rows;
+        if !config.is_per_tenant() {
+            return Some(MAIN.into());
+        }
+        let tenant = config.tenant_of(namespace)?;
+        if let Some(read) = rows.read.get(tenant) {
+            return Some(Arc::clone(read));
+        }
+        let on_disk = self.view.has_file(tenant);
+        (!on_disk && matches!(owner, Owner::Deleted(_) | Owner::Unknown)).then(|| MAIN.into())
+    }
+
+    fn check_rows_exist(&self, rows: &RowsRead, swept: &[Swept]) -> Result<(), PassError> {
+        let living = swept.iter().filter(|namespace| namespace.owner == Owner::Living);
+        let points = living.map(|namespace| namespace.points).sum();
+        if rows.ledger.rows == 0 && points > 0 {
+            return Err(PassError::NoRows { points });
+        }
+        Ok(())
+    }
+}
+
+/// Whether `at` is at least `age` ago.
+fn is_past(at: Timestamp, age: SignedDuration, now: Timestamp) -> bool {
+    at.checked_add(age).is_ok_and(|until| until <= now)
+}
+
+/// A living or unknown owner's points whose rows nobody could read: named once, as the tenant.
+fn name_missing(plan: &mut Plan, namespace: &Namespace) {
+    let partition: Arc<str> = namespace.owner().into();
+    if !plan.unread.iter().any(|unread| unread.partition == partition) {
+        plan.unread.push(Unread { partition, problem: "its file is missing, while it has points".into() });
+    }
+}
+
+/// A namespace whose points are held against the rows.
+struct Swept {
+    namespace: Namespace,
+    owner: Owner,
+    partition: Arc<str>,
+    points: u64,
+}
+
+/// Collects the points that no row calls for.
+struct Absent<'a> {
+    sweep: &'a Sweep<'a>,
+    sightings: Vec<Sighting>,
+    drops: Vec<Action>,
+    settling: u64,
+    uncalled: u64,
+}
+
+impl Absent<'_> {
+    fn see(&mut self, swept: &Swept, head: PointHead) {
+        self.uncalled += 1;
+        let reason = match swept.owner {
+            Owner::Deleted(at) => Reason::OwnerDeleted { at },
+            Owner::Unknown => Reason::OwnerUnknown,
+            Owner::Living => Reason::RowGone,
+            Owner::Leaving | Owner::Untouchable => return,
+        };
+        let certain = reason.erases();
+        if !certain {
+            self.sightings.push(Sighting { namespace: swept.namespace.clone(), point: head.id.clone() });
+        }
+        if certain || self.has_settled(&swept.namespace, &head) {
+            self.drops.push(Action::DropPoint {
+                partition: Arc::clone(&swept.partition),
+                namespace: swept.namespace.clone(),
+                point: head.id,
+                reason,
+            });
+        } else {
+            self.settling += 1;
+        }
+    }
+
+    /// Whether it was seen absent long enough ago, and is old enough: as old as its payload says, or as its first
+    /// sighting proves.
+    fn has_settled(&self, namespace: &Namespace, head: &PointHead) -> bool {
+        let now = self.sweep.view.now();
+        let first_seen = self.first_seen(namespace, &head.id);
+        let born = head.payload.get(ledger::CREATED_AT).and_then(payload_time).unwrap_or(first_seen).min(first_seen);
+        is_past(first_seen, signed(self.sweep.settings.settle), now)
+            && is_past(born, signed(self.sweep.settings.min_age), now)
+    }
+
+    fn first_seen(&self, namespace: &Namespace, point: &PointId) -> Timestamp {
+        let view = self.sweep.view;
+        view.first_seen(namespace, point).unwrap_or(view.now()).min(view.now())
+    }
+}
+
+/// When a point says that it was created.
+fn payload_time(value: &serde_json::Value) -> Option<Timestamp> {
+    use rusqlite::types::ValueRef;
+    let format = config::TimeFormat { encoding: config::Encoding::Auto, zone: jiff::tz::TimeZone::UTC };
+    let value = match value {
+        serde_json::Value::String(text) => ValueRef::Text(text.as_bytes()),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(integer) => ValueRef::Integer(integer),
+            None => ValueRef::Real(number.as_f64()?),
+        },
+        _ => return None,
+    };
+    crate::store::rows::time::decode(value, &format).latest()
+}

@@ -1,0 +1,244 @@
+//! What a run did: counted once, and used for the journal, the output, the metrics and the exit code alike.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::exit::Exit;
+use crate::guard::Refusal;
+use crate::pass::PassName;
+use crate::plan::{ActionKind, Finding, Plan, PlanHash, Tally, Unread};
+
+/// How a pass ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// There was nothing to do.
+    Idle,
+    /// Everything planned was done, and planning again finds nothing.
+    Applied,
+    /// Something was skipped, left over or could not be read; the rest was done.
+    Partial,
+    /// The guard refused the plan, or the stores gave no ground to act on: nothing was changed.
+    Refused,
+    /// The pass did not run, because an earlier one was interrupted.
+    Skipped,
+    /// The pass failed; what it had begun is finished by the next run.
+    Failed,
+}
+
+impl Outcome {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Applied => "applied",
+            Self::Partial => "partial",
+            Self::Refused => "refused",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The exit code that this outcome alone would give.
+    #[must_use]
+    pub fn exit(self) -> Exit {
+        match self {
+            Self::Idle | Self::Applied => Exit::Done,
+            Self::Partial | Self::Refused | Self::Skipped => Exit::LeftOver,
+            Self::Failed => Exit::Failed,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What became of the actions of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Done in both stores.
+    pub applied: Tally<ActionKind>,
+    /// Left alone, because the memory or its owner was no longer as planned.
+    pub skipped: Tally<ActionKind>,
+    /// Not done, because a store refused or failed.
+    pub failed: Tally<ActionKind>,
+    /// Row databases that could not be changed.
+    pub unread: Vec<Unread>,
+    /// Whether a stop was requested before the end.
+    pub interrupted: bool,
+}
+
+impl Applied {
+    /// Adds the counts of another part of the same plan.
+    pub fn merge(&mut self, other: Self) {
+        let Self { applied, skipped, failed, unread, interrupted } = other;
+        add(&mut self.applied, applied);
+        add(&mut self.skipped, skipped);
+        add(&mut self.failed, failed);
+        self.unread.extend(unread);
+        self.interrupted |= interrupted;
+    }
+}
+
+fn add(into: &mut Tally<ActionKind>, from: Tally<ActionKind>) {
+    for (kind, count) in from {
+        *into.entry(kind).or_default() += count;
+    }
+}
+
+/// Counts one action.
+pub fn count(tally: &mut Tally<ActionKind>, kind: ActionKind) {
+    *tally.entry(kind).or_default() += 1;
+}
+
+/// What one pass did in one store.
+#[derive(Debug, Clone, Serialize)]
+pub struct PassReport {
+    /// The store.
+    pub store: Arc<str>,
+    /// The pass.
+    pub pass: PassName,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Actions in the plan.
+    pub planned: Tally<ActionKind>,
+    /// Actions done.
+    pub applied: Tally<ActionKind>,
+    /// Actions left alone because the store had moved on.
+    pub skipped: Tally<ActionKind>,
+    /// Actions that a store refused or failed.
+    pub failed: Tally<ActionKind>,
+    /// Actions that planning again still found.
+    pub residue: Tally<ActionKind>,
+    /// What else was seen.
+    pub findings: Tally<Finding>,
+    /// Row databases that could not be read or changed; nothing of theirs was touched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
+    /// Why the guard refused, and what would accept the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
+    /// The name of the plan, when it had actions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<PlanHash>,
+    /// What went wrong, when the pass failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl PassReport {
+    /// The report of a plan, before anything was done with it.
+    #[must_use]
+    pub fn of_plan(plan: &Plan) -> Self {
+        Self {
+            planned: plan.counts(),
+            findings: plan.findings.clone(),
+            unread: plan.unread.clone(),
+            hash: (!plan.actions.is_empty()).then(|| plan.hash()),
+            ..Self::new(Arc::clone(&plan.store), plan.pass, Outcome::Idle)
+        }
+    }
+
+    /// A report without any counts.
+    #[must_use]
+    pub fn new(store: Arc<str>, pass: PassName, outcome: Outcome) -> Self {
+        Self {
+            store,
+            pass,
+            outcome,
+            planned: Tally::new(),
+            applied: Tally::new(),
+            skipped: Tally::new(),
+            failed: Tally::new(),
+            residue: Tally::new(),
+            findings: Tally::new(),
+            unread: Vec::new(),
+            refusal: None,
+            hash: None,
+            error: None,
+            seconds: 0.0,
+        }
+    }
+
+    /// The outcome that the counts speak of: honest, in that anything left over makes it [`Outcome::Partial`].
+    #[must_use]
+    pub fn judge(&self) -> Outcome {
+        let any = |tally: &Tally<ActionKind>| tally.values().any(|count| *count > 0);
+        if any(&self.skipped) || any(&self.failed) || any(&self.residue) || !self.unread.is_empty() {
+            Outcome::Partial
+        } else if any(&self.applied) {
+            Outcome::Applied
+        } else {
+            Outcome::Idle
+        }
+    }
+}
+
+/// What a run did over all its stores.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// The run.
+    pub run: String,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// Stores that could not be opened at all.
+    pub unopened: Vec<Unopened>,
+    /// Intents of earlier runs that were finished first, over all stores.
+    pub replayed: u64,
+    /// Each pass in each store, in the order in which they ran.
+    pub passes: Vec<PassReport>,
+    /// Whether a stop was requested before the end.
+    pub interrupted: bool,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A store that could not be opened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Unopened {
+    /// The store.
+    pub store: Arc<str>,
+    /// Why.
+    pub error: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The exit code that follows.
+    #[serde(skip)]
+    pub exit: Exit,
+}
+
+impl RunReport {
+    /// The exit code of the run: the gravest of what happened.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.interrupted {
+            return Exit::Interrupted;
+        }
+        let passes = self.passes.iter().map(|pass| pass.outcome.exit());
+        let stores = self.unopened.iter().map(|store| store.exit);
+        passes.chain(stores).max_by_key(|exit| exit.gravity()).unwrap_or(Exit::Done)
+    }
+
+    /// The outcome of the run in a word.
+    #[must_use]
+    pub fn outcome(&self) -> &'static str {
+        match self.exit() {
+            Exit::Interrupted => "interrupted",
+            Exit::Done if self.passes.iter().all(|pass| pass.outcome == Outcome::Idle) => "idle",
+            Exit::Done => "applied",
+            Exit::LeftOver if self.passes.iter().all(|pass| pass.outcome == Outcome::Refused) => "refused",
+            Exit::LeftOver => "partial",
+            _ => "failed",
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The view: what a pass may see. It has no method that writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::config;
+use crate::guard::Census;
+use crate::memory::{Namespace, PointId};
+use crate::pass::{Cx, PassError};
+use crate::plan::{Plan, Unread};
+use crate::store::Stores;
+use crate::store::rows::{OwnerBook, Partition, RowError, Snapshot, Standing};
+use crate::store::vectors::VectorReader;
+
+/// When each absent thing was first seen.
+pub type Sightings = BTreeMap<(Namespace, PointId), Timestamp>;
+
+/// One store, read-only, at one instant.
+pub struct View<'a> {
+    now: Timestamp,
+    stores: &'a Stores,
+    sightings: &'a Sightings,
+}
+
+impl<'a> View<'a> {
+    /// Looks at a store as of `now`, knowing what earlier runs saw to be absent.
+    #[must_use]
+    pub fn new(now: Timestamp, stores: &'a Stores, sightings: &'a Sightings) -> Self {
+        Self { now, stores, sightings }
+    }
+
+    /// The instant that the plan is made for.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The name of the store.
+    #[must_use]
+    pub fn name(&self) -> Arc<str> {
+        Arc::clone(&self.stores.name)
+    }
+
+    /// The configuration of the store.
+    #[must_use]
+    pub fn config(&self) -> &'a config::Store {
+        &self.stores.config
+    }
+
+    /// When an earlier run first saw that a point is without its row or owner, every run since seeing the same.
+    #[must_use]
+    pub fn first_seen(&self, namespace: &Namespace, point: &PointId) -> Option<Timestamp> {
+        self.sightings.get(&(namespace.clone(), point.clone())).copied()
+    }
+
+    /// The vector store, if there is one.
+    #[must_use]
+    pub fn vectors(&self) -> Option<&'a dyn VectorReader> {
+        self.stores.vectors.as_deref().map(|vectors| vectors as &dyn VectorReader)
+    }
+
+    /// Who still exists; `None` when the store has no owners table.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be read, or is empty.
+    pub fn owners(&self) -> Result<Option<OwnerBook>, RowError> {
+        self.stores.owners()
+    }
+
+    /// The row databases.
+    ///
+    /// # Errors
+    ///
+    /// When the folder of the tenants cannot be listed.
+    pub fn partitions(&self) -> Result<Vec<Partition>, RowError> {
+        self.stores.rows.partitions()
+    }
+
+    /// Reads one row database.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read to the end.
+    pub fn read<T>(
+        &self,
+        partition: &Partition,
+        read: impl FnOnce(&Snapshot<'_>) -> Result<T, RowError>,
+    ) -> Result<T, RowError> {
+        self.stores.rows.reader(partition)?.snapshot(read)
+    }
+
+    /// Plans over each row database in turn, one open at a time.
+    ///
+    /// A tenant's file that cannot be read is named in `plan.unread`, and nothing of it is planned; when there is only
+    /// one file, that is an error.
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be listed, the only one cannot be read, or a stop was requested.
+    pub fn each_partition(
+        &self,
+        cx: &Cx<'_>,
+        plan: &mut Plan,
+        mut read: impl FnMut(&mut Plan, &Partition, &Snapshot<'_>) -> Result<(), RowError>,
+    ) -> Result<(), PassError> {
+        let partitions = self.partitions()?;
+        cx.progress.begin(&plan.store, plan.pass, "plan", Some(partitions.len() as u64));
+        for partition in &partitions {
+            cx.check_stop()?;
+            match self.read(partition, |snapshot| read(plan, partition, snapshot)) {
+                Ok(()) => {}
+                Err(error) if partition.tenant.is_some() => plan.unread.push(unread(partition, &error)),
+                Err(error) => return Err(error.into()),
+            }
+            cx.progress.advance(1);
+        }
+        cx.progress.end();
+        plan.unread.extend(self.missing(&partitions));
+        Ok(())
+    }
+
+    /// Tenants whose file is not there, although something says that it was: their folder, or their state file.
+    fn missing(&self, partitions: &[Partition]) -> Vec<Unread> {
+        self.stores.missing_tenants(partitions)
+    }
+
+    /// Counts the store, for the guard.
+    ///
+    /// # Errors
+    ///
+    /// When a count cannot be had; tenants' files that cannot be read count nothing.
+    pub fn census(&self, with_points: bool) -> Result<Census, PassError> {
+        let mut census = Census::default();
+        for partition in self.partitions()? {
+            match self.read(&partition, Snapshot::count_by_namespace) {
+                Ok(counts) => counts.into_iter().for_each(|(ns, n)| *census.rows.entry(ns).or_default() += n),
+                Err(error) if partition.tenant.is_none() => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
+        if let Some(vectors) = self.vectors().filter(|_| with_points) {
+            let points = vectors.namespaces()?;
+            census.points = points.iter().filter_map(|(raw, n)| Some((Namespace::parse(raw)?, *n))).collect();
+        }
+        census.gone = self.gone(census.rows.keys().chain(census.points.keys()));
+        Ok(census)
+    }
+
+    /// Namespaces whose owner is known to be gone; none when the owners cannot be read, so that each is measured.
+    fn gone<'n>(&self, namespaces: impl Iterator<Item = &'n Namespace>) -> BTreeSet<Namespace> {
+        let Ok(Some(owners)) = self.owners() else { return BTreeSet::new() };
+        let gone = |ns: &&Namespace| matches!(owners.standing(ns), Standing::Deleted { .. } | Standing::Unknown);
+        namespaces.filter(gone).cloned().collect()
+    }
+}
+
+/// Names a row database that cannot be read.
+#[must_use]
+pub fn unread(partition: &Partition, error: &dyn std::error::Error) -> Unread {
+    Unread { partition: Arc::clone(&partition.name), problem: crate::error::chain(error) }
+}
