@@ -1,0 +1,126 @@
+//! Chains of superseded memories and the rows that go with a memory.
+
+use rusqlite::params;
+
+use crate::support::{BACKENDS, Backend, DAY, World, now, point_id};
+
+fn supersede(world: &World, hidden: i64, by: i64) {
+    world.rows().execute("UPDATE memories SET superseded_by = ?2 WHERE id = ?1", params![hidden, by]).unwrap();
+}
+
+/// Removing the newest of a chain takes the hidden ones behind it along, whether or not the schema cascades: none comes
+/// back to life.
+#[test]
+fn an_expired_memory_takes_the_chain_hidden_behind_it() {
+    for backend in BACKENDS {
+        for cascades in [true, false] {
+            let mut world = World::new(backend);
+            if !cascades {
+                let plain = crate::support::SCHEMA
+                    .replace("superseded_by INTEGER REFERENCES memories(id) ON DELETE CASCADE", "superseded_by INTEGER");
+                world.rows().execute_batch("DROP TABLE memory_tags; DROP TABLE memories; DROP TABLE users").unwrap();
+                world.rows().execute_batch(&plain).unwrap();
+            }
+            world.user("ana", None);
+            let old = world.memory("ana", now() - 60 * DAY, None);
+            let middle = world.memory("ana", now() - 50 * DAY, None);
+            let newest = world.memory("ana", now() - 40 * DAY, Some(7));
+            let other = world.memory("ana", now() - 40 * DAY, None);
+            supersede(&world, old, middle);
+            supersede(&world, middle, newest);
+            let night = world.night().expect(0);
+            assert_eq!(night.pass("ttl")["applied"]["delete"], 1, "one action takes all three");
+            assert_eq!((world.ids(), world.point_rows()), ([other].into(), [other].into()));
+            world.night().expect(0).all_passes("idle");
+        }
+    }
+}
+
+#[test]
+fn history_goes_after_its_retention_and_not_before() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    let ancient = world.memory("ana", now() - 300 * DAY, None);
+    let recent = world.memory("ana", now() - 300 * DAY, None);
+    let current = world.memory("ana", now() - 200 * DAY, None);
+    let newer = world.memory("ana", now() - 100 * DAY, None);
+    supersede(&world, ancient, current);
+    // Written long ago, but hidden only when its successor was written.
+    supersede(&world, recent, newer);
+    world.night().expect(0);
+    assert_eq!(world.ids(), [recent, current, newer].into());
+}
+
+#[test]
+fn a_chain_that_runs_in_a_ring_ends() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    let (a, b) = (world.memory("ana", now() - 300 * DAY, None), world.memory("ana", now() - 300 * DAY, None));
+    supersede(&world, a, b);
+    supersede(&world, b, a);
+    let live = world.memory("ana", now(), None);
+    world.night().expect(0);
+    assert_eq!(world.ids(), [live].into());
+    world.night().expect(0).all_passes("idle");
+}
+
+/// Nothing crosses a namespace: a memory that hides one of somebody else stays, and is counted.
+#[test]
+fn a_chain_across_two_owners_is_left_alone() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.user("bruno", None);
+    let bruno = world.memory("bruno", now() - 10 * DAY, None);
+    let ana = world.memory("ana", now() - 40 * DAY, Some(7));
+    supersede(&world, bruno, ana);
+    let night = world.night().expect(0);
+    assert_eq!(night.pass("ttl")["findings"]["blocked"], 1, "{night:#?}");
+    assert_eq!(world.ids(), [bruno, ana].into());
+}
+
+#[test]
+fn children_go_with_their_memory_although_foreign_keys_are_off() {
+    let mut world = World::new(Backend::Sqlite);
+    world.rows()
+        .execute_batch(
+            "CREATE TABLE notes(id INTEGER PRIMARY KEY, memory_id INTEGER REFERENCES memories ON DELETE SET NULL, text);
+             CREATE TABLE uses(tag_of INTEGER, at, FOREIGN KEY(tag_of) REFERENCES memories(id) ON DELETE CASCADE);",
+        )
+        .unwrap();
+    world.user("ana", None);
+    let gone = world.memory("ana", now() - 40 * DAY, Some(7));
+    let stays = world.memory("ana", now(), None);
+    for id in [gone, stays] {
+        world.rows().execute("INSERT INTO memory_tags VALUES(?1, 'tag')", [id]).unwrap();
+        world.rows().execute("INSERT INTO notes VALUES(?1, ?1, 'note')", [id]).unwrap();
+        world.rows().execute("INSERT INTO uses VALUES(?1, 1)", [id]).unwrap();
+    }
+    world.night().expect(0);
+    let ids = |sql: &str| -> Vec<Option<i64>> {
+        let db = world.rows();
+        let mut read = db.prepare(sql).unwrap();
+        read.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(ids("SELECT memory_id FROM memory_tags"), [Some(stays)]);
+    assert_eq!(ids("SELECT tag_of FROM uses"), [Some(stays)]);
+    assert_eq!(ids("SELECT memory_id FROM notes ORDER BY id"), [None, Some(stays)]);
+    assert_eq!(ids("SELECT count(*) FROM pragma_foreign_key_check"), [Some(0)]);
+}
+
+#[test]
+fn a_memory_that_other_rows_hold_stays() {
+    let mut world = World::new(Backend::Sqlite);
+    world.rows()
+        .execute_batch("CREATE TABLE cited(memory_id INTEGER NOT NULL REFERENCES memories(id) ON DELETE RESTRICT)")
+        .unwrap();
+    world.user("ana", None);
+    let held = world.memory("ana", now() - 40 * DAY, Some(7));
+    world.memory("ana", now() - 40 * DAY, Some(7));
+    world.rows().execute("INSERT INTO cited VALUES(?1)", [held]).unwrap();
+    let night = world.night().expect(0);
+    assert_eq!(night.pass("ttl")["findings"]["blocked"], 1);
+    assert_eq!(world.ids(), [held].into());
+    assert!(world.all_points().contains_key(&point_id("user:ana", held)));
+    let check = world.run(&["check"]).expect(3);
+    assert!(check.stdout.contains("1 memories cannot be removed"), "{check:#?}");
+}

@@ -1,0 +1,77 @@
+//! Wrong configurations: every problem in one message, and nothing written.
+
+use crate::support::{Backend, World, files};
+
+fn world() -> World {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.memory("ana", 1_800_000_000, None);
+    world
+}
+
+/// Runs with a broken configuration: the exit code and the words of the message, and no file changed or made.
+#[track_caller]
+fn refused(world: &World, code: i32, words: &[&str]) {
+    for args in [&["--run-now"][..], &["--dry-run"], &["check"]] {
+        let before = files(world.dir.path());
+        let output = world.run(args).expect(code);
+        let told = format!("{}{}", output.stdout, output.stderr);
+        for word in words {
+            assert!(told.contains(word), "{word:?} is not in {output:#?}");
+        }
+        assert!(files(world.dir.path()) == before, "{args:?} wrote something");
+    }
+}
+
+#[test]
+fn every_problem_of_a_configuration_is_in_one_message() {
+    let mut world = world();
+    world.configure("settle = \"0s\"", "settle = \"soon\"\nsetle = \"1s\"");
+    world.configure("state_dir", "[schedule]\ncron = \"0 3 * *\"\ntimezone = \"Mars/Olympus\"\n[guard]\nmax_fraction = nan\n[x]\nstate_dir");
+    world.configure("[x]\nstate_dir = \"state\"\nsnapshot_dir = \"snapshots\"\n", "");
+    refused(&world, 78, &["settle", "soon", "setle", "cron", "0 3 * *", "Mars/Olympus", "max_fraction", "nan"]);
+}
+
+#[test]
+fn two_stores_of_one_name_are_refused() {
+    let mut world = world();
+    world.config.push_str("\n[[store]]\nname = \"agent\"\n[store.rows]\npath = \"other.db\"\npreset = \"ttl-days\"\n");
+    world.write_config();
+    refused(&world, 78, &["agent"]);
+}
+
+#[test]
+fn a_misspelt_column_stops_before_any_write() {
+    let mut world = world();
+    world.configure("superseded_by = \"superseded_by\"", "superseded_by = \"superceded_by\"");
+    refused(&world, 10, &["superceded_by", "superseded_by"]);
+}
+
+#[test]
+fn a_missing_table_file_or_collection_stops_before_any_write() {
+    let mut world = world();
+    world.configure("type = \"memory_type\"", "type = \"memory_type\"\ntable = \"memoires\"");
+    refused(&world, 10, &["memoires"]);
+    world.configure("table = \"memoires\"", "table = \"memories\"");
+    world.configure("path = \"vectors.db\"", "path = \"vectors.db\"\ntable = \"pionts\"");
+    refused(&world, 10, &["pionts"]);
+    world.configure("table = \"pionts\"", "table = \"points\"");
+    world.configure("path = \"memory.db\"", "path = \"memroy.db\"");
+    refused(&world, 10, &["memroy.db"]);
+}
+
+#[test]
+fn a_missing_configuration_says_where_it_was_looked_for() {
+    let world = world();
+    std::fs::remove_file(world.path("hypnos.toml")).unwrap();
+    let output = world.run(&["--run-now"]).expect(78);
+    assert!(output.stderr.contains("hypnos.toml"), "{output:#?}");
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_refused() {
+    let world = world();
+    for args in [&["--run-now", "check"][..], &["--at", "+1d"], &["--frobnicate"], &["nap"], &[]] {
+        world.run(args).expect(2);
+    }
+}

@@ -1,0 +1,32 @@
+//! Integration tests: the hypnos binary on real stores, one module a subject.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod chains;
+mod check;
+mod config;
+mod demo;
+mod dry_run;
+mod guard;
+mod interrupt;
+mod lock;
+mod night;
+mod owners;
+mod presets;
+mod qdrant;
+mod sightings;
+mod tenants;
+mod times;
+
+/// A file in this folder that no `mod` line names would never run.
+#[test]
+fn no_test_file_is_forgotten() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let main = std::fs::read_to_string(folder.join("main.rs")).unwrap();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = name.trim_end_matches(".rs");
+        assert!(module == "main" || main.contains(&format!("mod {module};")), "{name} is not in main.rs");
+    }
+}

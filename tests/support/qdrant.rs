@@ -1,0 +1,115 @@
+//! The Qdrant of the tests: the peer in this process, or the server that HYPNOS_TEST_QDRANT_URL names.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use qdrant_client::Qdrant;
+use qdrant_client::qdrant::vectors_output::VectorsOptions;
+use qdrant_client::qdrant::{
+    CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, Distance, FieldType, PointStruct, ScrollPointsBuilder,
+    UpsertPointsBuilder, VectorParamsBuilder,
+};
+use qdrant_peer::Peer;
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+use super::Point;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("runtime"));
+static PEER: LazyLock<Peer> = LazyLock::new(Peer::start);
+
+/// Where the Qdrant of the tests answers.
+pub fn url() -> String {
+    #[expect(clippy::disallowed_methods, reason = "names a real server to test against")]
+    std::env::var("HYPNOS_TEST_QDRANT_URL").unwrap_or_else(|_| PEER.url())
+}
+
+pub fn client() -> Qdrant {
+    client_of(&url())
+}
+
+pub fn client_of(url: &str) -> Qdrant {
+    Qdrant::from_url(url).skip_compatibility_check().build().expect("client")
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME.block_on(future)
+}
+
+/// A collection of its own, dropped with its world.
+pub struct Collection {
+    pub name: String,
+    url: String,
+}
+
+impl Collection {
+    pub fn create() -> Self {
+        Self::create_at(&url())
+    }
+
+    pub fn create_at(url: &str) -> Self {
+        let name = format!("hypnos-test-{}", Uuid::now_v7().simple());
+        let client = client_of(url);
+        block_on(async {
+            let vectors = VectorParamsBuilder::new(8, Distance::Cosine);
+            let collection = CreateCollectionBuilder::new(&name).vectors_config(vectors);
+            client.create_collection(collection).await.expect("collection");
+            let index = CreateFieldIndexCollectionBuilder::new(&name, "namespace", FieldType::Keyword).wait(true);
+            client.create_field_index(index).await.expect("index");
+        });
+        Self { name, url: url.to_owned() }
+    }
+
+    pub fn put(&self, points: &[(String, i64)]) {
+        for chunk in points.chunks(500) {
+            let points: Vec<PointStruct> = chunk
+                .iter()
+                .map(|(namespace, id)| {
+                    let payload = qdrant_client::Payload::try_from(super::payload(namespace, *id)).expect("payload");
+                    PointStruct::new(super::point_id(namespace, *id).to_string(), super::vector(*id), payload)
+                })
+                .collect();
+            let upsert = UpsertPointsBuilder::new(&self.name, points).wait(true);
+            block_on(client_of(&self.url).upsert_points(upsert)).expect("upsert");
+        }
+    }
+
+    pub fn all(&self) -> BTreeMap<Uuid, Point> {
+        let client = client_of(&self.url);
+        let mut points = BTreeMap::new();
+        let mut offset = None;
+        loop {
+            let mut scroll = ScrollPointsBuilder::new(&self.name).limit(1000).with_payload(true).with_vectors(true);
+            if let Some(offset) = offset.take() {
+                scroll = scroll.offset::<qdrant_client::qdrant::PointId>(offset);
+            }
+            let page = block_on(client.scroll(scroll)).expect("scroll");
+            for point in page.result {
+                let id = format!("{:?}", point.id.as_ref().expect("id").point_id_options);
+                let id = id.split('"').nth(1).expect("a uuid").parse().expect("a uuid");
+                let payload: serde_json::Value =
+                    point.payload.into_iter().map(|(key, value)| (key, value.into_json())).collect();
+                let vector = match point.vectors.expect("vectors").vectors_options.expect("vectors") {
+                    VectorsOptions::Vector(vector) => match vector.into_vector() {
+                        qdrant_client::qdrant::vector_output::Vector::Dense(dense) => dense.data,
+                        other => panic!("{other:?}"),
+                    },
+                    VectorsOptions::Vectors(named) => panic!("{named:?}"),
+                };
+                let namespace = payload["namespace"].as_str().map(str::to_owned);
+                points.insert(id, Point { namespace, payload, vector });
+            }
+            match page.next_page_offset {
+                Some(next) => offset = Some(next),
+                None => return points,
+            }
+        }
+    }
+}
+
+impl Drop for Collection {
+    fn drop(&mut self) {
+        // A server that is gone by now has nothing to drop.
+        let _ = block_on(client_of(&self.url).delete_collection(&self.name));
+    }
+}
