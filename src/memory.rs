@@ -283,6 +283,7 @@ pub enum Role {
     Source,
     Pinned,
     Trust,
+    ContentHash,
     Point,
 }
 
