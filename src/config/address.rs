@@ -92,15 +92,12 @@ impl fmt::Display for Address {
 }
 
 fn is_host(host: &str) -> bool {
-    match host.strip_prefix('[') {
-        Some(inside) => inside
-            .strip_suffix(']')
-            .is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok()),
-        None => {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-            host.starts_with(|c: char| c.is_ascii_alphanumeric()) && host.chars().all(is_part)
-        }
+    if let Some(inside) = host.strip_prefix('[') {
+        let ip = inside.strip_suffix(']').map(str::parse::<Ipv6Addr>);
+        return matches!(ip, Some(Ok(_)));
     }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    host.starts_with(|c: char| c.is_ascii_alphanumeric()) && host.chars().all(is_part)
 }
 
 /// A written address as a message may repeat it: what stands before an `@` may be a password.

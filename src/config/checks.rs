@@ -10,7 +10,7 @@ use toml::Value;
 
 use super::address;
 use super::problem::{Found, Problem, shown};
-use super::raw::Key;
+use super::reader::Key;
 use super::units::{ByteSize, HumanDuration, Ratio, Similarity};
 
 /// Collects problems while keys are read.

@@ -19,6 +19,7 @@ mod point_rule;
 pub mod presets;
 mod problem;
 mod raw;
+mod reader;
 mod source;
 mod template;
 pub mod units;

@@ -31,7 +31,7 @@ pub enum Found {
 }
 
 /// A place in a file; both count from one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The line.
     pub line: usize,
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(Place::of(text, 0), Place { line: 1, column: 1 });
         assert_eq!(Place::of(text, 6), Place { line: 2, column: 1 });
         // Inside a character, at its start; past the end, after the last line.
-        assert_eq!(Place::of(text, 7), Place { line: 2, column: 2 });
-        assert_eq!(Place::of(text, 9), Place { line: 2, column: 3 });
+        assert_eq!(Place::of(text, 7), Place { line: 2, column: 1 });
+        assert_eq!(Place::of(text, 9), Place { line: 2, column: 2 });
         assert_eq!(Place::of(text, 999), Place { line: 3, column: 1 });
     }
 

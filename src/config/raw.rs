@@ -5,57 +5,10 @@
 //! preset). A key keeps its value untyped: what a value may be is decided in [`super::validate`], so that one wrong
 //! type hides no other problem.
 
-use toml::Spanned;
-use toml::Value;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-use super::problem::{Found, Place, Problem, SyntaxError};
-
-/// A key of the file: where it stands, and what was written there.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Key {
-    /// Dotted path, known also when nothing was written.
-    pub(super) field: String,
-    /// What was written.
-    pub(super) value: Option<Value>,
-}
-
-impl Key {
-    fn new(section: &str, key: &str) -> Self {
-        Self {
-            field: join(section, key),
-            value: None,
-        }
-    }
-
-    /// Whether something was written, be it an empty string.
-    pub(super) fn is_given(&self) -> bool {
-        self.value.is_some()
-    }
-
-    /// The value, when it is text.
-    pub(super) fn text(&self) -> Option<&str> {
-        self.value.as_ref().and_then(Value::as_str)
-    }
-
-    /// Whether something other than an empty string (which switches a role off) was written.
-    pub(super) fn is_on(&self) -> bool {
-        self.is_given() && self.text() != Some("")
-    }
-
-    /// This value, or that of `base` where nothing was written here.
-    fn over(self, base: Self) -> Self {
-        if self.is_given() { self } else { base }
-    }
-}
-
-fn join(section: &str, key: &str) -> String {
-    if section.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{section}.{key}")
-    }
-}
+use super::problem::{Problem, SyntaxError};
+use super::reader::{Key, Reader, join, parse};
 
 /// The name of a key in the file: that of the field, but for the one that Rust reserves.
 macro_rules! key_name {
@@ -78,7 +31,7 @@ macro_rules! section {
     ) => {
         $(#[$about])*
         #[allow(dead_code, reason = "every table knows its place, not every one is asked for it")]
-        #[derive(Debug, Clone, Default)]
+        #[derive(Clone, Default)]
         pub(super) struct $name {
             /// Dotted path of the table.
             pub(super) at: String,
@@ -149,9 +102,8 @@ macro_rules! section {
             /// The dotted path of every key under this table, lists as `name.key`.
             #[cfg(test)]
             pub(super) fn all_keys(at: &str) -> Vec<String> {
-                #[allow(unused_mut, reason = "a table without keys pushes nothing")]
-                let mut keys = Vec::new();
-                $($(keys.push(join(at, key_name!($key)));)*)?
+                #[allow(unused_mut, reason = "a table without tables of its own adds nothing")]
+                let mut keys: Vec<String> = vec![$($(join(at, key_name!($key)),)*)?];
                 $($(keys.extend($table_type::all_keys(&join(at, stringify!($table))));)*)?
                 $($(keys.extend($list_type::all_keys(&join(at, stringify!($list))));)*)?
                 keys
@@ -584,173 +536,15 @@ impl Preset {
     }
 }
 
-fn parse<T>(
-    text: &str,
-    at: &str,
-    read: impl FnOnce(&DeTable<'_>, &str, &mut Reader<'_>) -> T,
-) -> Result<(T, Vec<Problem>), Vec<SyntaxError>> {
-    let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        return Err(errors.iter().map(|error| syntax(text, error)).collect());
-    }
-    let mut reader = Reader {
-        text,
-        problems: Vec::new(),
-    };
-    let section = read(document.get_ref(), at, &mut reader);
-    Ok((section, reader.problems))
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> SyntaxError {
-    SyntaxError {
-        place: Place::of(text, error.span().map_or(0, |span| span.start)),
-        message: error.message().to_owned(),
-    }
-}
-
-/// Reads tables, and collects what is wrong with their form.
-struct Reader<'t> {
-    text: &'t str,
-    problems: Vec<Problem>,
-}
-
-impl Reader<'_> {
-    fn value(&mut self, field: &str, value: &Spanned<DeValue<'_>>) -> Option<Value> {
-        use serde::Deserialize as _;
-        use serde::de::IntoDeserializer as _;
-
-        match Value::deserialize(value.clone().into_deserializer()) {
-            Ok(value) => Some(value),
-            Err(_) => {
-                self.refuse(field, "a number that fits in 64 bits", value.get_ref());
-                None
-            }
-        }
-    }
-
-    fn table<'v>(
-        &mut self,
-        field: &str,
-        value: &'v Spanned<DeValue<'_>>,
-    ) -> Option<&'v DeTable<'v>> {
-        let table = value.get_ref().as_table();
-        if table.is_none() {
-            self.refuse(field, "a table", value.get_ref());
-        }
-        table
-    }
-
-    /// The tables of a list, each with its path: by its name where it has one, else by its index.
-    fn tables<'v>(
-        &mut self,
-        field: &str,
-        value: &'v Spanned<DeValue<'_>>,
-    ) -> Vec<(String, &'v DeTable<'v>)> {
-        let Some(items) = value.get_ref().as_array() else {
-            let allowed = format!("a list of tables, each under [[{field}]]");
-            self.refuse(field, &allowed, value.get_ref());
-            return Vec::new();
-        };
-        let mut tables = Vec::new();
-        for (index, item) in items.iter().enumerate() {
-            let by_index = format!("{field}[{index}]");
-            if let Some(table) = self.table(&by_index, item) {
-                let name = table.get("name").and_then(|name| name.get_ref().as_str());
-                let at = match name {
-                    Some(name) if is_plain(name) => join(field, name),
-                    _ => by_index,
-                };
-                tables.push((at, table));
-            }
-        }
-        tables
-    }
-
-    fn unknown(&mut self, section: &str, key: &Spanned<std::borrow::Cow<'_, str>>, known: &[&str]) {
-        self.problems.push(Problem {
-            field: join(section, &printable(key.get_ref())),
-            value: Found::UnknownKey(Place::of(self.text, key.span().start)),
-            allowed: nearest(key.get_ref(), known).join(", "),
-        });
-    }
-
-    fn refuse(&mut self, field: &str, allowed: &str, value: &DeValue<'_>) {
-        let kind = match value {
-            DeValue::Array(_) => "an array".to_owned(),
-            DeValue::Integer(number) => number.to_string(),
-            DeValue::Float(number) => number.to_string(),
-            other => format!("a {}", other.type_str()),
-        };
-        self.problems.push(Problem {
-            field: field.to_owned(),
-            value: Found::Value(kind),
-            allowed: allowed.to_owned(),
-        });
-    }
-}
-
-/// Whether a name can stand for its store in a path.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-}
-
-/// A key as it may be shown: quoted, where it is not a bare one.
-fn printable(key: &str) -> String {
-    if is_plain(key) {
-        key.to_owned()
-    } else {
-        format!("{key:?}")
-    }
-}
-
-/// The three known keys nearest to `key`, nearest first.
-fn nearest<'k>(key: &str, known: &[&'k str]) -> Vec<&'k str> {
-    let mut known = known.to_vec();
-    known.sort_by_key(|candidate| distance(key, candidate));
-    known.truncate(3);
-    known
-}
-
-/// The number of characters to insert, remove or replace to turn one word into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
+    use toml::Value;
+
     use super::*;
 
     fn parse(text: &str) -> (File, Vec<String>) {
         let (file, problems) = File::parse(text).unwrap();
         (file, problems.iter().map(Problem::to_string).collect())
-    }
-
-    #[test]
-    fn distances_are_those_of_levenshtein() {
-        for (a, b, expected) in [
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("shedule", "schedule", 1),
-            ("ação", "acao", 2),
-            ("same", "same", 0),
-        ] {
-            assert_eq!(distance(a, b), expected, "{a} {b}");
-        }
     }
 
     #[test]
@@ -761,9 +555,9 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "shedule is not a key (line 2, column 2): nearest is schedule, undo, store",
-                "stat_dir is not a key (line 1, column 1): nearest is state_dir, store, metrics",
-                "store.a.rows.\"crea\\u{1b}ted\" is not a key (line 7, column 3): nearest is created_at, trust, updated_at",
+                "stat_dir is not a key (line 1, column 1): nearest is state_dir, snapshot_dir, guard",
+                "shedule is not a key (line 2, column 2): nearest is schedule, store, undo",
+                "store.a.rows.\"crea\\u{1b}ted\" is not a key (line 7, column 3): nearest is created_at, preset, path",
             ]
         );
     }
@@ -809,7 +603,7 @@ mod tests {
     #[test]
     fn every_place_that_is_not_toml_is_named_and_nothing_is_repeated() {
         let text = "state_dir = \"ok\"\napi_key = \"secret\nx = = 2\n";
-        let errors = File::parse(text).unwrap_err();
+        let errors = File::parse(text).err().unwrap();
         assert!(
             errors.iter().any(|error| error.place.line == 2),
             "{errors:?}"
@@ -823,7 +617,7 @@ mod tests {
                 .iter()
                 .all(|error| !error.to_string().contains("secret"))
         );
-        let twice = File::parse("a = 1\na = 2\n").unwrap_err();
+        let twice = File::parse("a = 1\na = 2\n").err().unwrap();
         assert_eq!(twice[0].to_string(), "line 2, column 1: duplicate key");
     }
 }

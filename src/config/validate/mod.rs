@@ -22,8 +22,10 @@ mod rows;
 mod stores;
 mod vectors;
 
-const HOUR: u64 = 60 * 60;
-const DAY: u64 = 24 * HOUR;
+/// Days of 24 hours.
+const fn days(days: u64) -> Duration {
+    Duration::from_hours(days * 24)
+}
 
 /// Reads the configuration at `path`, and takes secrets from the environment of the process.
 ///
@@ -84,7 +86,7 @@ fn config(file: raw::File, env: &Env, checks: &mut Checks) -> Config {
         schedule: schedule(&file.schedule, checks),
         metrics: metrics(&file.metrics, checks),
         guard: guard(&file.guard, checks),
-        undo_keep: checks.positive_duration(&file.undo.keep, Duration::from_secs(30 * DAY)),
+        undo_keep: checks.positive_duration(&file.undo.keep, days(30)),
         stores: stores::stores(file.store, &file.pass, env, checks),
     }
 }

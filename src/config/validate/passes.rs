@@ -4,22 +4,15 @@ use std::time::Duration;
 
 use toml::Value;
 
-use super::{DAY, HOUR};
+use super::days;
 use crate::config::checks::{Checks, as_duration};
-use crate::config::raw::{self, Key};
+use crate::config::raw;
+use crate::config::reader::Key;
 use crate::config::units::{ByteSize, HumanDuration, Ratio, Similarity};
 use crate::config::{
     Contradictions, Decay, Duplicates, Orphans, Passes, Review, Scoring, SignalWeights, Snapshot,
     Ttl, Vacuum,
 };
-
-const fn hours(hours: u64) -> Duration {
-    Duration::from_secs(hours * HOUR)
-}
-
-const fn days(days: u64) -> Duration {
-    Duration::from_secs(days * DAY)
-}
 
 /// Reads the settings of one store, all layers already laid over each other.
 pub(super) fn passes(raw: &raw::Pass, checks: &mut Checks) -> Passes {
@@ -55,20 +48,23 @@ fn orphans(raw: &raw::Orphans, checks: &mut Checks) -> Orphans {
     Orphans {
         enabled: checks.flag(&raw.enabled, true),
         grace: checks.duration(&raw.grace, Duration::ZERO),
-        settle: checks.duration(&raw.settle, hours(20)),
-        min_age: checks.duration(&raw.min_age, hours(1)),
+        settle: checks.duration(&raw.settle, Duration::from_hours(20)),
+        min_age: checks.duration(&raw.min_age, Duration::from_hours(1)),
     }
 }
 
 fn duplicates(raw: &raw::Duplicates, checks: &mut Checks) -> Duplicates {
     let cluster_at = checks.similarity(&raw.cluster_at, const { Similarity::new(0.70).unwrap() });
     let merge_at = checks.similarity(&raw.merge_at, const { Similarity::new(0.92).unwrap() });
-    if checks.are_sound(&[&raw.cluster_at, &raw.merge_at]) && cluster_at > merge_at {
-        checks.refuse_value(
-            &raw.cluster_at.field,
-            cluster_at.to_string(),
-            format!("a number up to merge_at ({merge_at})"),
-        );
+    let are_sound = checks.are_sound(&[&raw.cluster_at, &raw.merge_at]);
+    if are_sound && cluster_at > merge_at {
+        if raw.cluster_at.is_given() {
+            let allowed = format!("a number up to merge_at ({merge_at})");
+            checks.refuse(&raw.cluster_at, allowed);
+        } else {
+            let allowed = format!("a number from cluster_at ({cluster_at}) to 1");
+            checks.refuse(&raw.merge_at, allowed);
+        }
     }
     Duplicates {
         enabled: checks.flag(&raw.enabled, true),
@@ -94,7 +90,7 @@ fn decay(raw: &raw::Decay, checks: &mut Checks) -> Decay {
     Decay {
         enabled: checks.flag(&raw.enabled, true),
         floor,
-        default_scale: checks.positive_duration(&raw.default_scale, hours(2160)),
+        default_scale: checks.positive_duration(&raw.default_scale, Duration::from_hours(2160)),
         scale: scale(&raw.scale, checks),
         shape: checks.number(&raw.shape, 1.0, above_zero, |number| {
             number.is_finite() && number > 0.0
@@ -107,8 +103,8 @@ fn decay(raw: &raw::Decay, checks: &mut Checks) -> Decay {
 fn scale(key: &Key, checks: &mut Checks) -> Vec<(String, Duration)> {
     let Some(value) = &key.value else {
         return vec![
-            ("fact".to_owned(), hours(2160)),
-            ("observation".to_owned(), hours(336)),
+            ("fact".to_owned(), Duration::from_hours(2160)),
+            ("observation".to_owned(), Duration::from_hours(336)),
         ];
     };
     let Some(table) = value.as_table() else {
@@ -167,11 +163,11 @@ fn contradictions(raw: &raw::Contradictions, checks: &mut Checks) -> Contradicti
         &raw.weights.temporal,
     ];
     if checks.are_sound(&parts) && threshold > highest {
-        checks.refuse_value(
-            &raw.threshold.field,
-            threshold.to_string(),
-            format!("a score that the weights can reach, at most {highest}"),
+        let allowed = format!(
+            "what lets a pair reach the threshold ({threshold}): all signals together give {highest}"
         );
+        let written = parts.into_iter().find(|key| key.is_given());
+        checks.refuse(written.unwrap_or(&raw.threshold), allowed);
     }
     Contradictions {
         enabled: checks.flag(&raw.enabled, true),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::DAY;
+use super::days;
 use crate::config::checks::Checks;
-use crate::config::raw::{self, Key};
+use crate::config::raw;
+use crate::config::reader::Key;
 use crate::config::source::{self, Kind};
 use crate::config::template::{placeholders, scope_of};
 use crate::config::{Owners, Rows, Source};
@@ -16,7 +17,7 @@ pub(super) fn rows(
     namespace: &Key,
     checks: &mut Checks,
 ) -> (Rows, Option<String>) {
-    let path = path(&raw.path, checks);
+    let path = path(raw, checks);
     let is_per_tenant = has_tenant_path(raw);
     if is_per_tenant && raw.tenant.is_on() {
         checks.refuse(&raw.tenant, "\"\": the path has a {tenant} already");
@@ -48,9 +49,10 @@ pub(super) fn has_tenant_path(raw: &raw::Rows) -> bool {
 
 /// The absolute path. Braces stand around the one `{tenant}` and nothing else, in the folder of the configuration, too,
 /// or one file would be taken for many.
-fn path(key: &Key, checks: &mut Checks) -> String {
+fn path(raw: &raw::Rows, checks: &mut Checks) -> String {
+    let key = &raw.path;
     let allowed = "a path, with {tenant} in it once at most and no other braces (nor in the folder of the configuration)";
-    if !key.is_given() {
+    if !key.is_given() && checks.is_sound(&raw.at) {
         checks.refuse(key, allowed);
     }
     let written = checks.text(key, "", allowed);
@@ -138,7 +140,11 @@ fn ttl_unit(raw: &raw::Rows, checks: &mut Checks) -> Duration {
             "\"\" where ttl_days is set: a row has one time to live",
         );
     }
-    Duration::from_secs(if raw.ttl_minutes.is_on() { 60 } else { DAY })
+    if raw.ttl_minutes.is_on() {
+        Duration::from_mins(1)
+    } else {
+        days(1)
+    }
 }
 
 /// Reads the owners table; `scope` is that of the namespaces, where it can be told.

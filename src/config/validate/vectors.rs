@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::config::address::Address;
 use crate::config::checks::Checks;
-use crate::config::raw::{self, Key};
+use crate::config::raw;
+use crate::config::reader::Key;
 use crate::config::{Backend, Env, PointRule, Qdrant, Rows, VectorTable, Vectors, point_rule};
 
 /// Backends by their name.
@@ -126,7 +127,11 @@ fn qdrant(raw: &raw::Vectors, env: &Env, checks: &mut Checks) -> Qdrant {
     let rest_url = address(&raw.rest_url, rest, checks);
     let api_key = api_key(&raw.api_key, env, checks);
     for (key, address) in [(&raw.url, &url), (&raw.rest_url, &rest_url)] {
-        let Some(address) = address else { continue };
+        // A rest_url that is not written follows from url, and so would its problem.
+        let is_told = key.field == raw.url.field || key.is_given();
+        let Some(address) = address.as_ref().filter(|_| is_told) else {
+            continue;
+        };
         if api_key.is_some() && !address.is_private() {
             checks.refuse_value(
                 &key.field,
