@@ -9,7 +9,7 @@ use std::time::Duration;
 use toml::Value;
 
 use super::address;
-use super::problem::{Found, Problem, shown};
+use super::problem::{Found, Problem, is_secret, shown};
 use super::reader::Key;
 use super::units::{ByteSize, HumanDuration, Ratio, Similarity};
 
@@ -205,8 +205,10 @@ impl Checks {
 
 /// A written value as a message may repeat it: an API key not at all, an address without its user.
 fn shown_at(field: &str, value: &Value) -> String {
+    if is_secret(field) {
+        return "***".into();
+    }
     match value.as_str() {
-        Some(_) if field.ends_with("api_key") => "***".into(),
         Some(url) if field.ends_with("url") => address::without_user(url),
         _ => shown(value),
     }

@@ -75,6 +75,12 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Whether what stands at `field` is never shown.
+#[must_use]
+pub(super) fn is_secret(field: &str) -> bool {
+    field.ends_with("api_key")
+}
+
 /// A value as a message may repeat it: on one line, short, and only the kind of an array or a table (which may hold a
 /// secret).
 #[must_use]

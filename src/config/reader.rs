@@ -10,7 +10,7 @@ use serde::de::IntoDeserializer as _;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Value};
 
-use super::problem::{Found, Place, Problem, SyntaxError};
+use super::problem::{Found, Place, Problem, SyntaxError, is_secret};
 
 /// A key of the file: where it stands, and what was written there. No `Debug`: it may be a secret.
 #[derive(Clone, Default)]
@@ -161,6 +161,7 @@ impl Reader<'_> {
 
     fn refuse(&mut self, field: &str, allowed: &str, value: &DeValue<'_>) {
         let kind = match value {
+            _ if is_secret(field) => "***".to_owned(),
             DeValue::Array(_) => "an array".to_owned(),
             DeValue::Integer(number) => number.to_string(),
             DeValue::Float(number) => number.to_string(),

@@ -66,6 +66,12 @@ fn the_key_comes_from_the_file_then_the_credential_then_the_environment() {
 fn no_key_is_ever_printed() {
     let config = valid(&with(QDRANT, "api_key = 'hunter2'"));
     assert!(!format!("{config:?}").contains("hunter2"));
+    let number = read(&with(QDRANT, "api_key = 99999999999999999999"));
+    let number = problems(number)[0].to_string();
+    assert!(
+        number.starts_with("store.a.vectors.api_key = ***"),
+        "{number}"
+    );
     for broken in [
         "api_key = 'hunter2",
         "api_key = hunter2",
