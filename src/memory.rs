@@ -322,6 +322,7 @@ pub enum Role {
     Source,
     Pinned,
     Trust,
+    ContentHash,
     Point,
 }
 

@@ -1,6 +1,8 @@
 //! Configuration: what the operator wrote, checked once and valid by construction.
 //!
-//! [`units`] holds the newtypes that refuse nonsense.
+//! Mechanics: `raw` mirrors the file and refuses unknown keys, `validate` turns it into a [`Config`] and collects
+//! every problem on the way, [`presets`] hold the mappings of known schemas, [`units`] the newtypes that refuse
+//! nonsense. Nothing is opened but the file itself and its credentials.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,9 +11,24 @@ use jiff::tz::TimeZone;
 
 use crate::memory::Role;
 
+mod address;
+mod checks;
+mod cron;
+mod env;
+mod point_rule;
+pub mod presets;
+mod problem;
+mod raw;
+mod reader;
+mod source;
+mod template;
 pub mod units;
+mod validate;
 
-pub use units::{ByteSize, Ratio, Similarity};
+pub use env::Env;
+pub use problem::{ConfigError, Found, Place, Problem, SyntaxError};
+pub use units::{ByteSize, HumanDuration, Ratio, Similarity};
+pub use validate::{load, parse};
 
 /// A valid configuration.
 #[derive(Debug, Clone)]

@@ -1,0 +1,623 @@
+//! What the operator wrote, key by key, before anything is believed.
+//!
+//! Mechanics: [`section!`] declares a table of the file once: its keys, its tables and its lists of tables. From that
+//! follow the reading, the refusal of unknown keys, and the laying of one table over another (a store over its
+//! preset). A key keeps its value untyped: what a value may be is decided in [`super::validate`], so that one wrong
+//! type hides no other problem.
+
+use toml::de::DeTable;
+
+use super::problem::{Problem, SyntaxError};
+use super::reader::{Key, Reader, join, parse};
+
+/// The name of a key in the file: that of the field, but for the one that Rust reserves.
+macro_rules! key_name {
+    (memory_type) => {
+        "type"
+    };
+    ($key:ident) => {
+        stringify!($key)
+    };
+}
+
+macro_rules! section {
+    (
+        $(#[$about:meta])*
+        $name:ident {
+            $(keys { $($(#[$key_about:meta])* $key:ident,)* })?
+            $(tables { $($(#[$table_about:meta])* $table:ident: $table_type:ident,)* })?
+            $(lists { $($(#[$list_about:meta])* $list:ident: $list_type:ident,)* })?
+        }
+    ) => {
+        $(#[$about])*
+        #[allow(dead_code, reason = "every table knows its place, not every one is asked for it")]
+        #[derive(Clone, Default)]
+        pub(super) struct $name {
+            /// Dotted path of the table.
+            pub(super) at: String,
+            /// Whether the file has the table.
+            pub(super) is_present: bool,
+            $($($(#[$key_about])* pub(super) $key: Key,)*)?
+            $($($(#[$table_about])* pub(super) $table: $table_type,)*)?
+            $($($(#[$list_about])* pub(super) $list: Vec<$list_type>,)*)?
+        }
+
+        #[allow(dead_code, reason = "every table can be laid over another, not every one is")]
+        impl $name {
+            const KEYS: &[&str] = &[
+                $($(key_name!($key),)*)?
+                $($(stringify!($table),)*)?
+                $($(stringify!($list),)*)?
+            ];
+
+            /// The table as it is when nothing was written in it.
+            pub(super) fn empty(at: &str) -> Self {
+                Self {
+                    at: at.to_owned(),
+                    is_present: false,
+                    $($($key: Key::new(at, key_name!($key)),)*)?
+                    $($($table: $table_type::empty(&join(at, stringify!($table))),)*)?
+                    $($($list: Vec::new(),)*)?
+                }
+            }
+
+            fn read(table: &DeTable<'_>, at: &str, reader: &mut Reader<'_>) -> Self {
+                let mut section = Self::empty(at);
+                section.is_present = true;
+                for (key, value) in table {
+                    match key.get_ref().as_ref() {
+                        $($(name if name == key_name!($key) => {
+                            section.$key.value = reader.value(&section.$key.field, value);
+                        })*)?
+                        $($(name if name == stringify!($table) => {
+                            let at = join(at, name);
+                            if let Some(table) = reader.table(&at, value) {
+                                section.$table = $table_type::read(table, &at, reader);
+                            }
+                        })*)?
+                        $($(name if name == stringify!($list) => {
+                            let at = join(at, name);
+                            for (at, table) in reader.tables(&at, value) {
+                                section.$list.push($list_type::read(table, &at, reader));
+                            }
+                        })*)?
+                        _ => reader.unknown(at, key, Self::KEYS),
+                    }
+                }
+                section
+            }
+
+            /// This table, with what is written in `base` where nothing is written here.
+            #[must_use]
+            pub(super) fn over(self, base: Self) -> Self {
+                Self {
+                    at: self.at,
+                    is_present: self.is_present || base.is_present,
+                    $($($key: self.$key.over(base.$key),)*)?
+                    $($($table: self.$table.over(base.$table),)*)?
+                    $($($list: if self.$list.is_empty() { base.$list } else { self.$list },)*)?
+                }
+            }
+
+            /// The dotted path of every key under this table, lists as `name.key`.
+            #[cfg(test)]
+            pub(super) fn all_keys(at: &str) -> Vec<String> {
+                #[allow(unused_mut, reason = "a table without tables of its own adds nothing")]
+                let mut keys: Vec<String> = vec![$($(join(at, key_name!($key)),)*)?];
+                $($(keys.extend($table_type::all_keys(&join(at, stringify!($table))));)*)?
+                $($(keys.extend($list_type::all_keys(&join(at, stringify!($list))));)*)?
+                keys
+            }
+        }
+    };
+}
+
+section! {
+    /// The whole file.
+    File {
+        keys {
+            /// Folder of hypnos's own files.
+            state_dir,
+            /// Folder of the snapshot pairs.
+            snapshot_dir,
+        }
+        tables {
+            /// When the daemon runs.
+            schedule: Schedule,
+            /// Where figures are published.
+            metrics: Metrics,
+            /// How much one pass may remove.
+            guard: Guard,
+            /// How long a removal can be taken back.
+            undo: Undo,
+            /// Settings of the passes, for every store.
+            pass: Pass,
+        }
+        lists {
+            /// The stores.
+            store: Store,
+        }
+    }
+}
+
+section! {
+    /// `[schedule]`
+    Schedule {
+        keys {
+            /// Five fields, as in crontab.
+            cron,
+            /// IANA name of the zone in which they are read.
+            timezone,
+            /// Whether a missed run starts when the daemon starts.
+            catch_up,
+        }
+    }
+}
+
+section! {
+    /// `[metrics]`
+    Metrics {
+        keys {
+            /// Address of the daemon's HTTP server.
+            listen,
+            /// A `.prom` file for one-shot runs; empty for none.
+            textfile,
+        }
+    }
+}
+
+section! {
+    /// `[guard]`
+    Guard {
+        keys {
+            /// Share of a store or namespace that a pass may remove.
+            max_fraction,
+            /// Number of removals under which the share does not matter.
+            min_count,
+        }
+    }
+}
+
+section! {
+    /// `[undo]`
+    Undo {
+        keys {
+            /// How long pre-images are kept.
+            keep,
+        }
+    }
+}
+
+section! {
+    /// `[[store]]`
+    Store {
+        keys {
+            /// Unique name.
+            name,
+            /// `apply` or `report`.
+            first_run,
+        }
+        tables {
+            /// Where the rows are.
+            rows: Rows,
+            /// Who still exists.
+            owners: Owners,
+            /// Where the points are.
+            vectors: Vectors,
+            /// This store's own settings of the passes.
+            pass: Pass,
+        }
+    }
+}
+
+section! {
+    /// `[store.rows]`
+    Rows {
+        keys {
+            /// The database file, with `{tenant}` for one file per tenant.
+            path,
+            /// Name of the preset that the other keys override.
+            preset,
+            /// The table of memories.
+            table,
+            /// Its key column.
+            id,
+            /// The column that names the owner.
+            tenant,
+            /// The text.
+            content,
+            /// The kind of memory.
+            memory_type,
+            /// When it was first written.
+            created_at,
+            /// When it was last changed.
+            updated_at,
+            /// When it was last retrieved.
+            last_used_at,
+            /// When a person last confirmed it.
+            confirmed_at,
+            /// When it ceases to hold.
+            expires_at,
+            /// When it ceased to be true.
+            valid_to,
+            /// When it was soft-deleted.
+            deleted_at,
+            /// Life from creation, in days.
+            ttl_days,
+            /// Life from creation, in minutes.
+            ttl_minutes,
+            /// The memory that replaced it.
+            superseded_by,
+            /// The memory that it replaced.
+            supersedes,
+            /// How often it was retrieved.
+            uses,
+            /// How much it matters.
+            salience,
+            /// Where it came from.
+            source,
+            /// Whether a person pinned it.
+            pinned,
+            /// How far its source is trusted.
+            trust,
+            /// The application's own fingerprint of the text.
+            content_hash,
+        }
+    }
+}
+
+section! {
+    /// `[store.owners]`
+    Owners {
+        keys {
+            /// The scope that the table speaks for.
+            scope,
+            /// The database file; empty for the row database itself.
+            path,
+            /// The table; empty for none, where a preset has one.
+            table,
+            /// The column with the owner's name.
+            id,
+            /// The column that marks a deleted owner; empty for none.
+            deleted_at,
+        }
+    }
+}
+
+section! {
+    /// `[store.vectors]`
+    Vectors {
+        keys {
+            /// `qdrant`, `sqlite` or `none`.
+            kind,
+            /// Template of the namespace.
+            namespace,
+            /// Payload key or column of the namespace.
+            namespace_key,
+            /// How the id of a point follows from its row.
+            point_id,
+            /// Qdrant: gRPC address.
+            url,
+            /// Qdrant: REST address.
+            rest_url,
+            /// Qdrant: the API key.
+            api_key,
+            /// Qdrant: the collection.
+            collection,
+            /// Qdrant: bound on one call.
+            timeout,
+            /// Qdrant: the named vector. SQLite: the column of the vector.
+            vector,
+            /// SQLite: the database file.
+            path,
+            /// SQLite: the table of points.
+            table,
+            /// SQLite: its key column.
+            id,
+            /// SQLite: the payload column; empty for none.
+            payload,
+        }
+    }
+}
+
+section! {
+    /// `[pass]` and `[store.pass]`
+    Pass {
+        tables {
+            /// Expiry.
+            ttl: Ttl,
+            /// Sweep of what belongs to nobody.
+            orphans: Orphans,
+            /// Duplicate clusters.
+            duplicates: Duplicates,
+            /// Fading.
+            decay: Decay,
+            /// Disagreeing pairs.
+            contradictions: Contradictions,
+            /// Stale confirmations.
+            review: Review,
+            /// Free pages.
+            vacuum: Vacuum,
+            /// Paired backups.
+            snapshot: Snapshot,
+        }
+    }
+}
+
+section! {
+    /// `[pass.ttl]`
+    Ttl {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// Age at which history goes, or `never`.
+            superseded_retention,
+        }
+    }
+}
+
+section! {
+    /// `[pass.orphans]`
+    Orphans {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// Time that an owner must have been marked deleted.
+            grace,
+            /// Time between two sightings of something absent.
+            settle,
+            /// Age under which a point is left.
+            min_age,
+        }
+    }
+}
+
+section! {
+    /// `[pass.duplicates]`
+    Duplicates {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// Cosine that opens a cluster.
+            cluster_at,
+            /// Cosine to the survivor at which a member may join it.
+            merge_at,
+        }
+    }
+}
+
+section! {
+    /// `[pass.decay]`
+    Decay {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// Strength under which a memory has faded.
+            floor,
+            /// Weibull scale of types without their own.
+            default_scale,
+            /// Weibull scale by type.
+            scale,
+            /// Weibull shape.
+            shape,
+            /// Types that never fade.
+            exempt_types,
+            /// Largest share of a namespace in any 20 hours.
+            max_fraction,
+        }
+    }
+}
+
+section! {
+    /// `[pass.contradictions]`
+    Contradictions {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// How far apart two memories may have been created.
+            window,
+            /// Score from which a pair is queued.
+            threshold,
+            /// Weight of the common topic.
+            topic_weight,
+            /// `topic` or `sum`.
+            scoring,
+        }
+        tables {
+            /// Weights of the signals.
+            weights: Weights,
+        }
+    }
+}
+
+section! {
+    /// `[pass.contradictions.weights]`
+    Weights {
+        keys {
+            /// One side negates, the other does not.
+            negation,
+            /// Opposite words.
+            antonym,
+            /// Different numbers.
+            numeric,
+            /// Different times.
+            temporal,
+        }
+    }
+}
+
+section! {
+    /// `[pass.review]`
+    Review {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// Age of a confirmation at which it is asked again.
+            stale_after,
+            /// Time without use at which an exempt memory is asked about.
+            unused_after,
+            /// New entries a week.
+            per_week,
+        }
+    }
+}
+
+section! {
+    /// `[pass.vacuum]`
+    Vacuum {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// Share of free pages from which it is worth it.
+            min_free_fraction,
+            /// Free bytes from which it is worth it.
+            min_free_bytes,
+            /// Longest time that a writer may stand still.
+            max_stall,
+        }
+    }
+}
+
+section! {
+    /// `[pass.snapshot]`
+    Snapshot {
+        keys {
+            /// Whether it runs.
+            enabled,
+            /// Daily pairs kept.
+            keep_daily,
+            /// Weekly pairs kept.
+            keep_weekly,
+            /// Monthly pairs kept.
+            keep_monthly,
+        }
+    }
+}
+
+section! {
+    /// A preset: what it says of any store of its schema.
+    Preset {
+        keys {
+            /// One line for `hypnos presets`.
+            description,
+        }
+        tables {
+            /// The mapping of the rows.
+            rows: Rows,
+            /// The owners table.
+            owners: Owners,
+            /// How points follow from rows.
+            vectors: Vectors,
+            /// Settings that the schema calls for.
+            pass: Pass,
+        }
+    }
+}
+
+impl File {
+    /// Reads a whole file; what is not known or not readable is in the list of problems.
+    ///
+    /// # Errors
+    ///
+    /// Every place where the text is not TOML.
+    pub(super) fn parse(text: &str) -> Result<(Self, Vec<Problem>), Vec<SyntaxError>> {
+        parse(text, "", Self::read)
+    }
+}
+
+impl Preset {
+    /// Reads a preset as if the operator had written it in the store at `at`.
+    ///
+    /// # Errors
+    ///
+    /// Every place where the text is not TOML.
+    pub(super) fn parse(text: &str, at: &str) -> Result<(Self, Vec<Problem>), Vec<SyntaxError>> {
+        parse(text, at, Self::read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toml::Value;
+
+    use super::*;
+
+    fn parse(text: &str) -> (File, Vec<String>) {
+        let (file, problems) = File::parse(text).unwrap();
+        (file, problems.iter().map(Problem::to_string).collect())
+    }
+
+    #[test]
+    fn every_unknown_key_is_reported_with_its_place_and_neighbours() {
+        let (_, problems) = parse(
+            "stat_dir = 1\n[shedule]\ncron = 'x'\n[[store]]\nname = 'a'\n  [store.rows]\n  \"crea\\u001bted\" = ''\n",
+        );
+        assert_eq!(
+            problems,
+            [
+                "stat_dir is not a key (line 1, column 1): nearest is state_dir, snapshot_dir, guard",
+                "shedule is not a key (line 2, column 2): nearest is schedule, store, undo",
+                "store.a.rows.\"crea\\u{1b}ted\" is not a key (line 7, column 3): nearest is created_at, preset, path",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_section_of_the_wrong_kind_hides_nothing_else_and_shows_no_content() {
+        let (file, problems) = parse(
+            "schedule = 3\nguard = [{ api_key = 'secret' }]\nundo = 'secret'\nstore = { name = 'secret' }\nstate_dir = 9223372036854775808\n",
+        );
+        assert_eq!(
+            problems,
+            [
+                "guard = an array: allowed is a table",
+                "schedule = 3: allowed is a table",
+                "state_dir = 9223372036854775808: allowed is a number that fits in 64 bits",
+                "store = a table: allowed is a list of tables, each under [[store]]",
+                "undo = a string: allowed is a table",
+            ]
+        );
+        assert!(!file.state_dir.is_given());
+    }
+
+    #[test]
+    fn a_store_is_called_by_its_name_or_by_its_index() {
+        let (file, problems) = parse("store = [{ name = 'a' }, { name = 'b c' }, {}, 4]");
+        let paths: Vec<_> = file.store.iter().map(|store| store.at.as_str()).collect();
+        assert_eq!(paths, ["store.a", "store[1]", "store[2]"]);
+        assert_eq!(problems, ["store[3] = 4: allowed is a table"]);
+        assert_eq!(file.store[1].rows.path.field, "store[1].rows.path");
+    }
+
+    #[test]
+    fn what_is_written_wins_over_its_base_key_by_key() {
+        let (above, _) = parse("[pass.ttl]\nenabled = false\n[pass.review]\nper_week = 1");
+        let (below, _) = parse("[pass.ttl]\nenabled = true\nsuperseded_retention = 'never'");
+        let pass = above.pass.over(below.pass);
+        assert_eq!(pass.ttl.enabled.value, Some(Value::Boolean(false)));
+        assert_eq!(pass.ttl.superseded_retention.text(), Some("never"));
+        assert_eq!(pass.review.per_week.value, Some(Value::Integer(1)));
+        assert!(pass.ttl.is_present && !pass.decay.is_present);
+    }
+
+    #[test]
+    fn every_place_that_is_not_toml_is_named_and_nothing_is_repeated() {
+        let text = "state_dir = \"ok\"\napi_key = \"secret\nx = = 2\n";
+        let errors = File::parse(text).err().unwrap();
+        assert!(
+            errors.iter().any(|error| error.place.line == 2),
+            "{errors:?}"
+        );
+        assert!(
+            errors.iter().any(|error| error.place.line == 3),
+            "{errors:?}"
+        );
+        assert!(
+            errors
+                .iter()
+                .all(|error| !error.to_string().contains("secret"))
+        );
+        let twice = File::parse("a = 1\na = 2\n").err().unwrap();
+        assert_eq!(twice[0].to_string(), "line 2, column 1: duplicate key");
+    }
+}

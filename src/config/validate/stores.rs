@@ -1,0 +1,221 @@
+//! The stores: each on its own, then against each other.
+//!
+//! Precedence, key by key: what the store says, then what `[pass]` says for every store, then what the preset says, then
+//! the default.
+
+use std::path::Path;
+
+use super::{lexical, passes, rows, vectors};
+use crate::config::address::Address;
+use crate::config::checks::{Checks, either};
+use crate::config::raw;
+use crate::config::reader::Key;
+use crate::config::source::{self, Kind};
+use crate::config::{Backend, Env, FirstRun, PointRule, Store, Vectors, presets};
+use crate::memory::Role;
+
+/// Longest name of a store, in bytes: it is a folder name and a metric label.
+const NAME_LENGTH: usize = 64;
+
+/// Reads every store, with the settings of `global` under its own.
+pub(super) fn stores(
+    written: Vec<raw::Store>,
+    global: &raw::Pass,
+    env: &Env,
+    checks: &mut Checks,
+) -> Vec<Store> {
+    if written.is_empty() {
+        if checks.is_sound("store") {
+            checks.missing("store", "at least one [[store]]");
+        }
+        passes::passes(global, checks);
+    }
+    let mut stores: Vec<(String, Store)> = Vec::new();
+    for raw in written {
+        let at = raw.at.clone();
+        let name_key = raw.name.clone();
+        let store = store(raw, global, env, checks);
+        if stores.iter().any(|(_, other)| other.name == store.name)
+            && checks.are_sound(&[&name_key])
+        {
+            checks.refuse(&name_key, "a name that no other store has");
+        } else {
+            stores.push((at, store));
+        }
+    }
+    keep_apart(&stores, checks);
+    stores.into_iter().map(|(_, store)| store).collect()
+}
+
+fn store(written: raw::Store, global: &raw::Pass, env: &Env, checks: &mut Checks) -> Store {
+    let name = name(&written.name, checks);
+    let first_runs = [("apply", FirstRun::Apply), ("report", FirstRun::Report)];
+    let first_run = checks.choice(&written.first_run, FirstRun::Apply, &first_runs);
+    vectors::refuse_foreign_keys(&written.vectors, checks);
+    let raw = layered(written, global, checks);
+
+    let (mut rows, scope) = rows::rows(&raw.rows, &raw.vectors.namespace, checks);
+    let owners = rows::owners(&raw.owners, &raw.rows, scope.as_deref(), checks);
+    let has_tenants = rows::has_tenants(&raw.rows);
+    let vectors = vectors::vectors(&raw.vectors, &rows, has_tenants, env, checks);
+    if let Some(PointRule::Column(column)) = vectors.as_ref().map(|vectors| &vectors.point_id) {
+        match source::parse(column, Kind::Tenant) {
+            Some(source) => rows.roles.push((Role::Point, source)),
+            None => checks.refuse(
+                &raw.vectors.point_id,
+                "column(NAME) with the name of a column",
+            ),
+        }
+    }
+    Store {
+        name,
+        first_run,
+        rows,
+        owners,
+        vectors,
+        passes: passes::passes(&raw.pass, checks),
+    }
+}
+
+fn name(key: &Key, checks: &mut Checks) -> String {
+    let allowed = format!(
+        "a name of a-z, 0-9, _ and -, beginning with a letter or digit, up to {NAME_LENGTH} of them"
+    );
+    if !key.is_given() {
+        checks.refuse(key, allowed);
+        return String::new();
+    }
+    checks.value(key, String::new(), &allowed, |value| {
+        let name = value.as_str()?;
+        let is_start = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let is_part = |c: char| is_start(c) || matches!(c, '_' | '-');
+        let fits =
+            name.starts_with(is_start) && name.chars().all(is_part) && name.len() <= NAME_LENGTH;
+        fits.then(|| name.to_owned())
+    })
+}
+
+/// The store over the global settings over its preset.
+fn layered(mut store: raw::Store, global: &raw::Pass, checks: &mut Checks) -> raw::Store {
+    let mut preset = preset(&store, checks);
+    // What the store says in another way is said: the preset's way of saying it goes.
+    if rows::has_tenant_path(&store.rows) {
+        preset.rows.tenant.value = None;
+    }
+    if store.rows.ttl_minutes.is_on() {
+        preset.rows.ttl_days.value = None;
+    }
+    if store.rows.ttl_days.is_on() {
+        preset.rows.ttl_minutes.value = None;
+    }
+    store.rows = store.rows.over(preset.rows);
+    store.owners = store.owners.over(preset.owners);
+    store.vectors = store.vectors.over(preset.vectors);
+    store.pass = store.pass.over(global.clone()).over(preset.pass);
+    store
+}
+
+/// The preset that a store names, as if its text stood in the store.
+fn preset(store: &raw::Store, checks: &mut Checks) -> raw::Preset {
+    let names: Vec<_> = presets::ALL
+        .iter()
+        .map(|preset| format!("{:?}", preset.name))
+        .collect();
+    let allowed = format!("{}, or \"\" for none", either(&names));
+    let text = checks.value(&store.rows.preset, None, &allowed, |value| {
+        match value.as_str()? {
+            "" => Some(None),
+            name => Some(Some(presets::find(name)?.toml)),
+        }
+    });
+    match text.map(|text| raw::Preset::parse(text, &store.at)) {
+        Some(Ok((preset, _))) => preset,
+        Some(Err(_)) | None => raw::Preset::empty(&store.at),
+    }
+}
+
+/// Refuses stores that would work on the same rows, or take each other's points for orphans. Stores that have problems of
+/// their own are left out.
+fn keep_apart(stores: &[(String, Store)], checks: &mut Checks) {
+    let sound: Vec<_> = stores
+        .iter()
+        .filter(|(at, _)| checks.is_sound_below(at))
+        .collect();
+    for (index, (at, store)) in sound.iter().enumerate() {
+        for (_, earlier) in &sound[..index] {
+            if rows_of(store) == rows_of(earlier) {
+                checks.refuse_value(
+                    &format!("{at}.rows.path"),
+                    format!("{:?}", store.rows.path),
+                    format!(
+                        "a database or table that store {} does not have",
+                        earlier.name
+                    ),
+                );
+            }
+            if share_points(store, earlier) {
+                checks.refuse_value(
+                    &format!("{at}.vectors"),
+                    describe_points(store),
+                    format!(
+                        "points or a scope that store {} does not have, or pass.orphans.enabled = false in both: each \
+                         would take the points of the other for orphans",
+                        earlier.name
+                    ),
+                );
+            }
+        }
+    }
+}
+
+fn rows_of(store: &Store) -> (std::path::PathBuf, String) {
+    (
+        lexical(Path::new(&store.rows.path)),
+        store.rows.table.to_ascii_lowercase(),
+    )
+}
+
+fn share_points(a: &Store, b: &Store) -> bool {
+    let scope = |store: &Store| store.rows.namespace.split(':').next().map(str::to_owned);
+    let sweeps = a.passes.orphans.enabled || b.passes.orphans.enabled;
+    let (Some(points_a), Some(points_b)) = (&a.vectors, &b.vectors) else {
+        return false;
+    };
+    sweeps && points_of(points_a) == points_of(points_b) && scope(a) == scope(b)
+}
+
+/// What two stores on the same points have in common.
+fn points_of(vectors: &Vectors) -> (&'static str, String, String) {
+    match &vectors.backend {
+        Backend::Qdrant(qdrant) => (
+            "qdrant",
+            Address::parse(&qdrant.url).map_or_else(String::new, |address| address.canonical()),
+            qdrant.collection.clone(),
+        ),
+        Backend::Sqlite(table) => (
+            "sqlite",
+            lexical(&table.path).display().to_string(),
+            table.table.to_ascii_lowercase(),
+        ),
+    }
+}
+
+fn describe_points(store: &Store) -> String {
+    let scope = store.rows.namespace.split(':').next().unwrap_or_default();
+    match store.vectors.as_ref().map(|vectors| &vectors.backend) {
+        Some(Backend::Qdrant(qdrant)) => {
+            format!(
+                "collection {:?} at {}, scope {scope:?}",
+                qdrant.collection, qdrant.url
+            )
+        }
+        Some(Backend::Sqlite(table)) => {
+            format!(
+                "table {:?} in {}, scope {scope:?}",
+                table.table,
+                table.path.display()
+            )
+        }
+        None => String::new(),
+    }
+}

@@ -1,0 +1,215 @@
+//! Where the points are, and how their ids follow from the rows.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::config::address::Address;
+use crate::config::checks::Checks;
+use crate::config::raw;
+use crate::config::reader::Key;
+use crate::config::{Backend, Env, PointRule, Qdrant, Rows, VectorTable, Vectors, point_rule};
+
+/// Backends by their name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Qdrant,
+    Sqlite,
+    None,
+}
+
+impl Kind {
+    const NAMES: [(&str, Self); 3] = [
+        ("qdrant", Self::Qdrant),
+        ("sqlite", Self::Sqlite),
+        ("none", Self::None),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::NAMES
+            .into_iter()
+            .find_map(|(name, kind)| (kind == self).then_some(name))
+            .unwrap_or_default()
+    }
+}
+
+/// Refuses keys that the operator wrote for a kind of store that this one is not. A preset may say more than is needed.
+pub(super) fn refuse_foreign_keys(written: &raw::Vectors, checks: &mut Checks) {
+    use Kind::{Qdrant, Sqlite};
+    let owned: [(&Key, &[Kind]); 12] = [
+        (&written.namespace_key, &[Qdrant, Sqlite]),
+        (&written.point_id, &[Qdrant, Sqlite]),
+        (&written.vector, &[Qdrant, Sqlite]),
+        (&written.url, &[Qdrant]),
+        (&written.rest_url, &[Qdrant]),
+        (&written.api_key, &[Qdrant]),
+        (&written.collection, &[Qdrant]),
+        (&written.timeout, &[Qdrant]),
+        (&written.path, &[Sqlite]),
+        (&written.table, &[Sqlite]),
+        (&written.id, &[Sqlite]),
+        (&written.payload, &[Sqlite]),
+    ];
+    let mut given = owned.iter().filter(|(key, _)| key.is_given()).peekable();
+    if !written.kind.is_given() && given.peek().is_some() {
+        checks.refuse(&written.kind, "\"qdrant\", \"sqlite\" or \"none\"");
+        return;
+    }
+    let kind = kind(written, checks);
+    if !checks.are_sound(&[&written.kind]) {
+        return;
+    }
+    for (key, owners) in given.filter(|(_, owners)| !owners.contains(&kind)) {
+        let owners: Vec<_> = owners
+            .iter()
+            .map(|owner| format!("{:?}", owner.name()))
+            .collect();
+        checks.refuse(
+            key,
+            format!(
+                "nothing with kind = {:?}: the key belongs to {}",
+                kind.name(),
+                owners.join(" and ")
+            ),
+        );
+    }
+}
+
+fn kind(raw: &raw::Vectors, checks: &mut Checks) -> Kind {
+    checks.choice(&raw.kind, Kind::None, &Kind::NAMES)
+}
+
+/// Reads the vector store; `None` for a store without vectors.
+pub(super) fn vectors(
+    raw: &raw::Vectors,
+    rows: &Rows,
+    has_tenants: bool,
+    env: &Env,
+    checks: &mut Checks,
+) -> Option<Vectors> {
+    let backend = match kind(raw, checks) {
+        Kind::None => return None,
+        Kind::Qdrant => Backend::Qdrant(qdrant(raw, env, checks)),
+        Kind::Sqlite => Backend::Sqlite(table(raw, rows, checks)),
+    };
+    Some(Vectors {
+        backend,
+        namespace_key: checks.text(
+            &raw.namespace_key,
+            "namespace",
+            "the payload key or column of the namespace",
+        ),
+        point_id: point_id(&raw.point_id, has_tenants, checks),
+    })
+}
+
+fn point_id(key: &Key, has_tenants: bool, checks: &mut Checks) -> PointRule {
+    let default = PointRule::Uuid5 {
+        namespace: uuid::Uuid::NAMESPACE_DNS,
+        template: "{namespace}::{id}".to_owned(),
+    };
+    let rule = checks.value(key, default, point_rule::ALLOWED, |value| {
+        point_rule::parse(value.as_str()?)
+    });
+    let template = point_rule::template_of(&rule).unwrap_or_default();
+    if !has_tenants && template.contains("{tenant}") {
+        checks.refuse(
+            key,
+            "a template without {tenant}: these rows have no tenant",
+        );
+    }
+    rule
+}
+
+fn qdrant(raw: &raw::Vectors, env: &Env, checks: &mut Checks) -> Qdrant {
+    let local = "http://127.0.0.1:6334";
+    let url = address(&raw.url, Address::parse(local), checks);
+    let rest = url.as_ref().map(|url| url.at_port(6333));
+    let rest_url = address(&raw.rest_url, rest, checks);
+    let api_key = api_key(&raw.api_key, env, checks);
+    for (key, address) in [(&raw.url, &url), (&raw.rest_url, &rest_url)] {
+        // A rest_url that is not written follows from url, and so would its problem.
+        let is_told = key.field == raw.url.field || key.is_given();
+        let Some(address) = address.as_ref().filter(|_| is_told) else {
+            continue;
+        };
+        if api_key.is_some() && !address.is_private() {
+            checks.refuse_value(
+                &key.field,
+                format!("{:?}", address.to_string()),
+                "an https address, since there is an API key, which http would show to everyone on the way",
+            );
+        }
+    }
+    let shown = |address: Option<Address>| address.map(|a| a.to_string()).unwrap_or_default();
+    Qdrant {
+        url: shown(url),
+        rest_url: shown(rest_url),
+        api_key,
+        collection: checks.text(&raw.collection, "memories", "the name of a collection"),
+        vector: checks
+            .optional_text(
+                &raw.vector,
+                "the name of a vector, or \"\" for the unnamed one",
+            )
+            .unwrap_or_default(),
+        timeout: checks.positive_duration(&raw.timeout, Duration::from_secs(30)),
+    }
+}
+
+fn address(key: &Key, default: Option<Address>, checks: &mut Checks) -> Option<Address> {
+    checks.value(key, default, Address::ALLOWED, |value| {
+        Address::parse(value.as_str()?).map(Some)
+    })
+}
+
+/// The key in the file, else the one of the environment.
+fn api_key(key: &Key, env: &Env, checks: &mut Checks) -> Option<String> {
+    let written = checks.optional_text(key, "a string");
+    let secret = if written.is_some() {
+        written
+    } else {
+        env.api_key().unwrap_or_else(|(path, why)| {
+            checks.refuse_value(
+                &key.field,
+                format!("{} ({why})", path.display()),
+                "a credential that can be read and holds the key",
+            );
+            None
+        })
+    };
+    let is_header = |secret: &String| secret.chars().all(|c| c.is_ascii_graphic());
+    if secret.as_ref().is_some_and(|secret| !is_header(secret)) {
+        checks.refuse_value(&key.field, "***", "visible ASCII characters without spaces");
+    }
+    secret
+}
+
+fn table(raw: &raw::Vectors, rows: &Rows, checks: &mut Checks) -> VectorTable {
+    let path = checks.optional_path(&raw.path);
+    let is_sound = checks.are_sound(&[&raw.path]);
+    if raw
+        .path
+        .text()
+        .is_some_and(|path| path.contains(['{', '}']))
+    {
+        checks.refuse(&raw.path, "the path of one database, without braces");
+    }
+    if path.is_none() && rows.is_per_tenant() && is_sound {
+        checks.refuse(
+            &raw.path,
+            "the path of the database with the points of every tenant",
+        );
+    }
+    let payload = if raw.payload.is_given() {
+        checks.optional_text(&raw.payload, "the name of a column, or \"\" for none")
+    } else {
+        Some("payload".to_owned())
+    };
+    VectorTable {
+        path: path.unwrap_or_else(|| PathBuf::from(&rows.path)),
+        table: checks.text(&raw.table, "points", "the name of a table"),
+        id: checks.text(&raw.id, "id", "the name of a column"),
+        vector: checks.text(&raw.vector, "vector", "the name of a column"),
+        payload,
+    }
+}
