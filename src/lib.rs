@@ -2,6 +2,8 @@
 
 pub mod clock;
 pub mod config;
+pub mod durable;
+pub mod failpoint;
 pub mod memory;
 pub mod pass;
 pub mod plan;
