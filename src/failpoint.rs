@@ -95,7 +95,9 @@ pub struct Injected(pub Failpoint);
 
 /// Keeps the points armed for as long as it lives.
 #[must_use = "the points are disarmed when this is dropped"]
-pub struct Armed(#[expect(dead_code, reason = "held for its destructor")] fail::FailScenario<'static>);
+pub struct Armed(
+    #[expect(dead_code, reason = "held for its destructor")] fail::FailScenario<'static>,
+);
 
 /// Arms the points that the variable `FAILPOINTS` names; `None` in a build without them. Called once, by `main`.
 ///
@@ -201,7 +203,10 @@ mod tests {
             ("", [ok, ok, ok, disarmed]),
             ("rows.committed=return(error)", [ok, ok, ok, disarmed]),
             ("rows.before=return(error)", [error, error, error, disarmed]),
-            ("rows.before=2*off->return(error)", [ok, ok, error, disarmed]),
+            (
+                "rows.before=2*off->return(error)",
+                [ok, ok, error, disarmed],
+            ),
             ("rows.before=1*return(delay)", [ok, ok, ok, disarmed]),
         ] {
             let output = run_with(failpoints);
@@ -226,7 +231,11 @@ mod tests {
 
     #[test]
     fn a_misspelt_point_or_action_is_not_silently_nothing() {
-        for wrong in ["rows.befor=return(error)", "rows.before=return(sleep)", "rows.before"] {
+        for wrong in [
+            "rows.befor=return(error)",
+            "rows.before=return(sleep)",
+            "rows.before",
+        ] {
             assert!(!run_with(wrong).status.success(), "{wrong}");
         }
     }
@@ -235,6 +244,9 @@ mod tests {
     fn every_point_has_a_name_of_its_own() {
         let names: BTreeSet<_> = Failpoint::ALL.iter().map(|point| point.as_str()).collect();
         assert_eq!(names.len(), Failpoint::ALL.len());
-        assert!(Failpoint::ALL.is_sorted(), "ALL leaves out or doubles a point");
+        assert!(
+            Failpoint::ALL.is_sorted(),
+            "ALL leaves out or doubles a point"
+        );
     }
 }

@@ -7,5 +7,6 @@ pub mod failpoint;
 pub mod memory;
 pub mod pass;
 pub mod plan;
+pub mod state;
 pub mod stop;
 pub mod store;
