@@ -105,6 +105,7 @@ pub struct Armed(
 ///
 /// When the variable cannot be read as points and actions, or names a point that does not exist: a test of it would
 /// pass without testing anything.
+#[must_use]
 pub fn setup() -> Option<Armed> {
     if !fail::has_failpoints() {
         return None;

@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(before.keys().collect::<Vec<_>>(), ["main.db"]);
         let reader = read(&world.dir).unwrap().unwrap();
         assert_eq!(reader.count_open_intents().unwrap(), 1);
-        let refused = reader.conn.execute("DELETE FROM intents", []);
+        let refused = reader.conn.execute("DELETE FROM acceptances", []);
         assert!(refused.is_err());
         drop(reader);
         assert_eq!(files(&world), before);
@@ -456,7 +456,7 @@ mod tests {
                 "noise" => bytes = vec![0xa5; 40_000],
                 _ => bytes[..16].fill(0),
             }
-            fs::write(&path, bytes).unwrap();
+            durable::replace(&path, &bytes, durable::PRIVATE).unwrap();
             refused(&world, message, "memories are not");
         }
         let world = closed();
@@ -478,7 +478,7 @@ mod tests {
         let mut bytes = fs::read(&path).unwrap();
         // All but the first page, which holds the header and the schema.
         bytes[8192..].fill(0xff);
-        fs::write(&path, bytes).unwrap();
+        durable::replace(&path, &bytes, durable::PRIVATE).unwrap();
         let state = world
             .dir
             .open(Partition::Main)
@@ -508,11 +508,8 @@ mod tests {
     #[test]
     fn a_log_without_its_database_is_not_read_into_a_new_one() {
         let world = World::new();
-        fs::write(
-            world.file("main.db-wal"),
-            "frames of a file that was moved away",
-        )
-        .unwrap();
+        let frames = b"frames of a file that was moved away";
+        durable::replace(&world.file("main.db-wal"), frames, durable::PRIVATE).unwrap();
         let error = world.dir.open(Partition::Main).unwrap_err();
         assert!(matches!(error, StateError::StrayLog { .. }), "{error:?}");
         assert!(read(&world.dir).unwrap().is_none());

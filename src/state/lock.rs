@@ -171,7 +171,11 @@ mod tests {
         drop(world.dir.lock(&holder("a")).unwrap());
         assert_eq!(fs::read(world.file("lock")).unwrap(), b"");
         let _again = world.dir.lock(&holder("b")).unwrap();
-        fs::write(world.file("lock"), "{half").unwrap();
+        OpenOptions::new()
+            .write(true)
+            .open(world.file("lock"))
+            .and_then(|mut file| file.write_all(b"{half"))
+            .unwrap();
         assert_eq!(held_by(world.dir.lock(&holder("c")).unwrap_err()), None);
     }
 

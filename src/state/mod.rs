@@ -78,8 +78,8 @@ impl StateDir {
         State::open(&self.file(partition), partition)
     }
 
-    /// Opens the state of a partition to read; `None` when it has none. Changes no byte of the database and leaves no
-    /// file behind that was not there.
+    /// Opens the state of a partition to read; `None` when it has none. Changes no byte of the database or its log and
+    /// leaves no file behind that was not there (but the index of a log that was found without one).
     ///
     /// # Errors
     ///
@@ -171,8 +171,9 @@ mod tests {
             let state = world.dir.open(Partition::Tenant(tenant)).unwrap();
             state.accept(crate::pass::PassName::Ttl, at(0)).unwrap();
         }
-        fs::write(world.file("notes.txt"), "mine").unwrap();
-        fs::write(world.file("Copy of ana.db"), "mine").unwrap();
+        for theirs in ["notes.txt", "Copy of ana.db"] {
+            durable::replace(&world.file(theirs), b"mine", durable::PRIVATE).unwrap();
+        }
         tenants.sort_unstable();
         assert_eq!(world.dir.tenants().unwrap(), tenants);
         let main = world.dir.read(Partition::Main).unwrap().unwrap();

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-/// Marks a SQLite file as a state file: "HypS".
+/// Marks a SQLite file as a state file; the letters `HypS`.
 pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.

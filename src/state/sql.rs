@@ -309,6 +309,12 @@ mod tests {
         survives(Packed(&packed), |Packed(packed)| packed, &packed);
     }
 
+    type Ids = Packed<Vec<MemoryId>>;
+
+    fn failure<T: FromSql>(conn: &Connection) -> Option<String> {
+        load::<T>(conn).err().map(|error| error.to_string())
+    }
+
     #[test]
     fn what_cannot_be_read_is_an_error_and_not_a_default() {
         let conn = column();
@@ -317,10 +323,6 @@ mod tests {
             let error = read(&conn).unwrap_or_default();
             assert!(error.contains(why), "{error:?} {why:?}");
         };
-        fn failure<T: FromSql>(conn: &Connection) -> Option<String> {
-            load::<T>(conn).err().map(|error| error.to_string())
-        }
-        type Ids = Packed<Vec<MemoryId>>;
         refuse(
             Value::Text("melt".into()),
             failure::<Name<ActionKind>>,
