@@ -2,8 +2,11 @@
 
 pub mod clock;
 pub mod config;
+pub mod durable;
+pub mod failpoint;
 pub mod memory;
 pub mod pass;
 pub mod plan;
+pub mod state;
 pub mod stop;
 pub mod store;

@@ -1,0 +1,253 @@
+//! Points at which a test can kill, fail or delay a run, one before and after every durable step.
+//!
+//! Built on the `fail` crate, whose `failpoints` feature only test builds turn on: without it [`hit`] is nothing. The
+//! variable `FAILPOINTS` arms them, as `NAME=ACTION;NAME=ACTION`. The actions that mean something here:
+//!
+//! | action | what the point does |
+//! | --- | --- |
+//! | `return(kill)` | ends the process by SIGKILL: no destructor, no flush, as a power cut would |
+//! | `return(error)` | fails with [`Injected`] |
+//! | `return(delay)` | waits for 300 ms, then goes on |
+//! | `2*off->return(kill)` | lets two pass and kills the third |
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock;
+
+/// How long `return(delay)` waits.
+const DELAY: Duration = Duration::from_millis(300);
+
+/// Every point, named after the durable step it stands before or after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is before or after the step of that name")]
+pub enum Failpoint {
+    RunBegun,
+    IntentBefore,
+    IntentWritten,
+    PointsBefore,
+    PointsRemoved,
+    RowsBefore,
+    RowsCommitted,
+    PutBackBefore,
+    PutBackDone,
+    SettleBefore,
+    SettleWritten,
+    SightingsBefore,
+    SightingsWritten,
+    PassRecorded,
+    RunFinished,
+}
+
+impl Failpoint {
+    /// Every point, in the order in which a run comes by them.
+    pub const ALL: [Self; 15] = [
+        Self::RunBegun,
+        Self::IntentBefore,
+        Self::IntentWritten,
+        Self::PointsBefore,
+        Self::PointsRemoved,
+        Self::RowsBefore,
+        Self::RowsCommitted,
+        Self::PutBackBefore,
+        Self::PutBackDone,
+        Self::SettleBefore,
+        Self::SettleWritten,
+        Self::SightingsBefore,
+        Self::SightingsWritten,
+        Self::PassRecorded,
+        Self::RunFinished,
+    ];
+
+    /// The name by which `FAILPOINTS` arms it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RunBegun => "run.begun",
+            Self::IntentBefore => "intent.before",
+            Self::IntentWritten => "intent.written",
+            Self::PointsBefore => "points.before",
+            Self::PointsRemoved => "points.removed",
+            Self::RowsBefore => "rows.before",
+            Self::RowsCommitted => "rows.committed",
+            Self::PutBackBefore => "put_back.before",
+            Self::PutBackDone => "put_back.done",
+            Self::SettleBefore => "settle.before",
+            Self::SettleWritten => "settle.written",
+            Self::SightingsBefore => "sightings.before",
+            Self::SightingsWritten => "sightings.written",
+            Self::PassRecorded => "pass.recorded",
+            Self::RunFinished => "run.finished",
+        }
+    }
+}
+
+impl fmt::Display for Failpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The failure that `return(error)` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("failpoint {0} injected this failure")]
+pub struct Injected(pub Failpoint);
+
+/// Keeps the points armed for as long as it lives.
+#[must_use = "the points are disarmed when this is dropped"]
+pub struct Armed(
+    #[expect(dead_code, reason = "held for its destructor")] fail::FailScenario<'static>,
+);
+
+/// Arms the points that the variable `FAILPOINTS` names; `None` in a build without them. Called once, by `main`.
+///
+/// # Panics
+///
+/// When the variable cannot be read as points and actions, or names a point that does not exist: a test of it would
+/// pass without testing anything.
+#[must_use]
+pub fn setup() -> Option<Armed> {
+    if !fail::has_failpoints() {
+        return None;
+    }
+    let armed = Armed(fail::FailScenario::setup());
+    for (name, _) in fail::list() {
+        let known = Failpoint::ALL.iter().any(|point| point.as_str() == name);
+        assert!(known, "FAILPOINTS names {name:?}, which does not exist");
+    }
+    Some(armed)
+}
+
+/// Comes by a point: does what it is armed with, and mostly nothing.
+///
+/// # Errors
+///
+/// When it is armed with `return(error)`.
+///
+/// # Panics
+///
+/// When it is armed with a `return` that is none of those this module lists.
+pub fn hit(point: Failpoint) -> Result<(), Injected> {
+    // The crate's macro would leave `point` and the actions unused in builds without the feature; its function is
+    // the same thing, and the constant folds it away there.
+    if !fail::has_failpoints() {
+        return Ok(());
+    }
+    match fail::eval(point.as_str(), |argument| argument) {
+        None => Ok(()),
+        Some(argument) => act(point, argument.as_deref().unwrap_or_default()),
+    }
+}
+
+fn act(point: Failpoint, argument: &str) -> Result<(), Injected> {
+    match argument {
+        "kill" => {
+            let myself = rustix::process::getpid();
+            let sent = rustix::process::kill_process(myself, rustix::process::Signal::KILL);
+            unreachable!("{point} survived its own SIGKILL: {sent:?}")
+        }
+        "error" => Err(Injected(point)),
+        "delay" => {
+            clock::pause(DELAY);
+            Ok(())
+        }
+        other => panic!("failpoint {point}: cannot return({other})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Output};
+
+    use super::*;
+    use crate::clock::Stopwatch;
+
+    /// Runs [`comes_by_three_times`] in a process of its own: arming points here would arm them for every test.
+    fn run_with(failpoints: &str) -> Output {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", "--nocapture"])
+            .arg("failpoint::tests::comes_by_three_times")
+            .env("FAILPOINTS", failpoints)
+            .output()
+            .unwrap()
+    }
+
+    #[test]
+    #[ignore = "the other half of the tests below, in a process of its own"]
+    fn comes_by_three_times() {
+        let armed = setup();
+        for _ in 0..3 {
+            println!("hit {:?}", hit(Failpoint::RowsBefore));
+        }
+        drop(armed);
+        println!("disarmed {:?}", hit(Failpoint::RowsBefore));
+    }
+
+    fn lines(output: &Output) -> Vec<String> {
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        stdout
+            .lines()
+            .filter_map(|line| {
+                let start = line.find("hit ").or_else(|| line.find("disarmed "))?;
+                Some(line[start..].to_owned())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_action_does_what_it_says() {
+        let error = "hit Err(Injected(RowsBefore))";
+        let (ok, disarmed) = ("hit Ok(())", "disarmed Ok(())");
+        for (failpoints, expected) in [
+            ("", [ok, ok, ok, disarmed]),
+            ("rows.committed=return(error)", [ok, ok, ok, disarmed]),
+            ("rows.before=return(error)", [error, error, error, disarmed]),
+            (
+                "rows.before=2*off->return(error)",
+                [ok, ok, error, disarmed],
+            ),
+            ("rows.before=1*return(delay)", [ok, ok, ok, disarmed]),
+        ] {
+            let output = run_with(failpoints);
+            assert!(output.status.success(), "{failpoints}: {output:?}");
+            assert_eq!(lines(&output), expected, "{failpoints}");
+        }
+    }
+
+    #[test]
+    fn a_delay_takes_its_time() {
+        let watch = Stopwatch::start();
+        act(Failpoint::RowsBefore, "delay").unwrap();
+        assert!(watch.elapsed() >= DELAY);
+    }
+
+    #[test]
+    fn a_kill_is_a_sigkill_at_the_hit_it_was_asked_for() {
+        let output = run_with("rows.before=1*off->return(kill)");
+        assert_eq!(output.status.signal(), Some(9), "{output:?}");
+        assert_eq!(lines(&output), ["hit Ok(())"]);
+    }
+
+    #[test]
+    fn a_misspelt_point_or_action_is_not_silently_nothing() {
+        for wrong in [
+            "rows.befor=return(error)",
+            "rows.before=return(sleep)",
+            "rows.before",
+        ] {
+            assert!(!run_with(wrong).status.success(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_point_has_a_name_of_its_own() {
+        let names: BTreeSet<_> = Failpoint::ALL.iter().map(|point| point.as_str()).collect();
+        assert_eq!(names.len(), Failpoint::ALL.len());
+        assert!(
+            Failpoint::ALL.is_sorted(),
+            "ALL leaves out or doubles a point"
+        );
+    }
+}

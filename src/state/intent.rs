@@ -1,0 +1,547 @@
+//! Intents: what is about to be done to both stores, on disk before either is touched, with all that it takes to
+//! finish it or to take it back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rusqlite::{Row, Transaction, params};
+use serde::de::DeserializeOwned;
+
+use super::error::Fault;
+use super::sql::{At, Count, Id, IdRef, Json, Name, Named, Owned, Packed, RowVersion};
+use super::{State, StateError, StateReader};
+use crate::clock::Timestamp;
+use crate::memory::{MemoryId, Namespace, PointId, Version};
+use crate::pass::PassName;
+use crate::plan::{ActionKind, Reason};
+use crate::store::image::{PointImage, Unit};
+
+/// The id of an intent in its state file; rises with time and is never given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IntentId(pub i64);
+
+impl fmt::Display for IntentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One change that is about to be made.
+#[derive(Clone, PartialEq)]
+pub struct Intent {
+    /// What it does.
+    pub kind: ActionKind,
+    /// The row database: `main`, or the tenant. The same as that of the state file.
+    pub partition: Arc<str>,
+    /// The namespace it changes. Forgotten when something was erased.
+    pub namespace: Option<Namespace>,
+    /// The memory, for changes that are about one.
+    pub memory: Option<MemoryId>,
+    /// The memories hidden behind it, which go with it.
+    pub behind: Vec<MemoryId>,
+    /// The version of the row that the change is for.
+    pub expect: Option<Version>,
+    /// Why.
+    pub reason: Reason,
+    /// Whether nothing of it may be kept once it is settled.
+    pub erase: bool,
+    /// When the memory ended, for [`ActionKind::End`].
+    pub valid_to: Option<Timestamp>,
+    /// The points to be removed.
+    pub points: Vec<PointId>,
+    /// The rows as they were. `None` when the change is about no row, and once the pre-image is gone.
+    pub unit: Option<Unit>,
+    /// The points as they were. Empty when there were none, and once the pre-image is gone.
+    pub images: Vec<PointImage>,
+}
+
+impl fmt::Debug for Intent {
+    /// Leaves out what the memory says: ids and counts only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Intent")
+            .field("kind", &self.kind)
+            .field("partition", &self.partition)
+            .field("namespace", &self.namespace)
+            .field("memory", &self.memory)
+            .field("behind", &self.behind)
+            .field("expect", &self.expect)
+            .field("reason", &self.reason)
+            .field("erase", &self.erase)
+            .field("valid_to", &self.valid_to)
+            .field("points", &self.points)
+            .field("unit", &self.unit.is_some())
+            .field("images", &self.images.len())
+            .finish()
+    }
+}
+
+/// Why an intent was not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SkipReason {
+    /// The row is not as it was when the plan was made: edited, confirmed, used or pinned since.
+    Changed,
+    /// The row or point is not there any more.
+    Gone,
+    /// Other rows forbid it.
+    Blocked,
+    /// The point has a row, or its owner is known, by now.
+    Claimed,
+}
+
+/// How an intent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Settled {
+    /// Carried out in both stores.
+    Done,
+    /// Not carried out, and both stores are as they were.
+    Skipped(SkipReason),
+    /// Given up: it could not be finished, and a person was told.
+    Abandoned,
+}
+
+impl Settled {
+    /// Every ending.
+    pub const ALL: [Self; 6] = [
+        Self::Done,
+        Self::Skipped(SkipReason::Changed),
+        Self::Skipped(SkipReason::Gone),
+        Self::Skipped(SkipReason::Blocked),
+        Self::Skipped(SkipReason::Claimed),
+        Self::Abandoned,
+    ];
+
+    /// The stable name; that of the reason for what was skipped.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Skipped(SkipReason::Changed) => "changed",
+            Self::Skipped(SkipReason::Gone) => "gone",
+            Self::Skipped(SkipReason::Blocked) => "blocked",
+            Self::Skipped(SkipReason::Claimed) => "claimed",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+impl fmt::Display for Settled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Named for Settled {
+    const WHAT: &'static str = "outcome";
+    fn all() -> &'static [Self] {
+        &Self::ALL
+    }
+    fn name(self) -> &'static str {
+        self.as_str()
+    }
+}
+
+/// An intent as the state file has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IntentRecord {
+    /// Its id.
+    pub id: IntentId,
+    /// The run that wrote it.
+    pub run: String,
+    /// The pass that planned it.
+    pub pass: PassName,
+    /// What it is.
+    pub intent: Intent,
+    /// How it ended, and when; `None` while it is open.
+    pub settled: Option<(Settled, Timestamp)>,
+    /// When it was taken back.
+    pub undone_at: Option<Timestamp>,
+}
+
+impl State {
+    /// Writes intents with their pre-images, in one transaction; gives their ids in the same order.
+    ///
+    /// # Errors
+    ///
+    /// When one is of another partition, or the file cannot be written; then none is.
+    pub fn intend(
+        &self,
+        run: &str,
+        pass: PassName,
+        intents: &[Intent],
+    ) -> Result<Vec<IntentId>, StateError> {
+        self.write("write intents", |tx| {
+            let origin = origin(tx, run, pass)?;
+            intents
+                .iter()
+                .map(|intent| {
+                    if intent.partition != *self.partition() {
+                        return Err(Fault::Refused("one is of another partition".into()));
+                    }
+                    Ok(insert(tx, origin, intent)?)
+                })
+                .collect()
+        })
+    }
+}
+
+fn origin(tx: &Transaction<'_>, run: &str, pass: PassName) -> rusqlite::Result<i64> {
+    tx.prepare_cached("INSERT INTO origins(run, pass) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+        .execute(params![run, Name(pass)])?;
+    tx.prepare_cached("SELECT id FROM origins WHERE run = ?1 AND pass = ?2")?
+        .query_row(params![run, Name(pass)], |row| row.get(0))
+}
+
+fn insert(tx: &Transaction<'_>, origin: i64, intent: &Intent) -> rusqlite::Result<IntentId> {
+    tx.prepare_cached(
+        "INSERT INTO intents(origin, kind, namespace, memory, expect, behind, points, reason, valid_to, erase)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?
+    .execute(params![
+        origin,
+        Name(intent.kind),
+        intent.namespace.as_ref().map(Namespace::as_str),
+        intent.memory.as_ref().map(IdRef),
+        intent.expect.map(|version| version.0),
+        packed(&intent.behind),
+        packed(&intent.points),
+        Json(intent.reason),
+        intent.valid_to.map(Json),
+        intent.erase,
+    ])?;
+    let id = tx.last_insert_rowid();
+    if intent.unit.is_some() || !intent.images.is_empty() {
+        tx.prepare_cached("INSERT INTO pre_images(intent, unit, points) VALUES (?1, ?2, ?3)")?
+            .execute(params![
+                id,
+                intent.unit.as_ref().map(Packed),
+                packed(&intent.images)
+            ])?;
+    }
+    Ok(IntentId(id))
+}
+
+/// NULL instead of an empty list.
+fn packed<T>(list: &[T]) -> Option<Packed<&[T]>> {
+    (!list.is_empty()).then_some(Packed(list))
+}
+
+/// Everything about intents, up to the condition; the columns are those that `StateReader::record` reads.
+macro_rules! select_intents {
+    ($condition:literal) => {
+        concat!(
+            "SELECT i.id, o.run, o.pass, i.kind, i.namespace, i.memory, i.expect, i.behind, i.points, i.reason,
+               i.valid_to, i.erase, i.outcome, i.settled_at, i.undone_at, p.unit, p.points
+             FROM intents i JOIN origins o ON o.id = i.origin LEFT JOIN pre_images p ON p.intent = i.id
+             WHERE ",
+            $condition,
+            " ORDER BY i.id LIMIT "
+        )
+    };
+}
+
+impl StateReader {
+    /// Open intents with their pre-images, oldest first: at most `limit` of those after `after`.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read.
+    pub fn open_intents(
+        &self,
+        after: Option<IntentId>,
+        limit: u32,
+    ) -> Result<Vec<IntentRecord>, StateError> {
+        self.rows(
+            "read open intents",
+            concat!(select_intents!("i.outcome IS NULL AND i.id > ?1"), "?2"),
+            params![after.map_or(0, |id| id.0), limit],
+            |row| self.record(row),
+        )
+    }
+
+    /// The number of open intents.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be counted.
+    pub fn count_open_intents(&self) -> Result<u64, StateError> {
+        let sql = "SELECT count(*) FROM intents WHERE outcome IS NULL";
+        self.one("count open intents", sql, [], |row| {
+            Ok(row.get::<_, Count>(0)?.0)
+        })
+    }
+
+    /// Intents of a run with what is left of their pre-images, oldest first: at most `limit` of those after `after`.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read.
+    pub fn intents_of_run(
+        &self,
+        run: &str,
+        after: Option<IntentId>,
+        limit: u32,
+    ) -> Result<Vec<IntentRecord>, StateError> {
+        self.rows(
+            "read the intents of a run",
+            concat!(select_intents!("o.run = ?1 AND i.id > ?2"), "?3"),
+            params![run, after.map_or(0, |id| id.0), limit],
+            |row| self.record(row),
+        )
+    }
+
+    /// Every intent that was about a memory, or took it along as one hidden behind another; oldest first.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read.
+    pub fn intents_of_memory(&self, memory: &MemoryId) -> Result<Vec<IntentRecord>, StateError> {
+        let mut records = self.rows(
+            "read the intents of a memory",
+            concat!(
+                select_intents!("i.memory = ?1 OR i.behind IS NOT NULL"),
+                "-1"
+            ),
+            [IdRef(memory)],
+            |row| {
+                let main: Option<Id> = row.get(5)?;
+                let behind: Option<Packed<Vec<MemoryId>>> = row.get(7)?;
+                let concerns = main.is_some_and(|Id(main)| main == *memory)
+                    || behind.is_some_and(|Packed(behind)| behind.contains(memory));
+                concerns.then(|| self.record(row)).transpose()
+            },
+        )?;
+        Ok(records.drain(..).flatten().collect())
+    }
+
+    fn record(&self, row: &Row<'_>) -> rusqlite::Result<IntentRecord> {
+        let settled: Option<Name<Settled>> = row.get(12)?;
+        let settled_at: Option<At> = row.get(13)?;
+        Ok(IntentRecord {
+            id: IntentId(row.get(0)?),
+            run: row.get(1)?,
+            pass: row.get::<_, Name<PassName>>(2)?.0,
+            intent: self.intent(row)?,
+            settled: settled.zip(settled_at).map(|(Name(how), At(at))| (how, at)),
+            undone_at: row.get::<_, Option<At>>(14)?.map(|At(at)| at),
+        })
+    }
+
+    fn intent(&self, row: &Row<'_>) -> rusqlite::Result<Intent> {
+        Ok(Intent {
+            kind: row.get::<_, Name<ActionKind>>(3)?.0,
+            partition: Arc::clone(self.partition()),
+            namespace: row.get::<_, Option<Owned>>(4)?.map(|Owned(name)| name),
+            memory: row.get::<_, Option<Id>>(5)?.map(|Id(id)| id),
+            expect: row.get::<_, Option<RowVersion>>(6)?.map(|RowVersion(v)| v),
+            behind: unpacked(row, 7)?,
+            points: unpacked(row, 8)?,
+            reason: row.get::<_, Json<Reason>>(9)?.0,
+            valid_to: row
+                .get::<_, Option<Json<Timestamp>>>(10)?
+                .map(|Json(at)| at),
+            erase: row.get(11)?,
+            unit: row
+                .get::<_, Option<Packed<Unit>>>(15)?
+                .map(|Packed(unit)| unit),
+            images: unpacked(row, 16)?,
+        })
+    }
+}
+
+/// An empty list for NULL.
+fn unpacked<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<T>> {
+    let list: Option<Packed<Vec<T>>> = row.get(column)?;
+    Ok(list.map(|Packed(list)| list).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::super::testing::*;
+    use super::*;
+    use crate::store::image::{RowImage, SqlValue};
+
+    /// Intents with every field in an odd state.
+    fn odd_ones() -> Vec<Intent> {
+        let bare = Intent {
+            namespace: None,
+            points: vec![],
+            images: vec![],
+            ..drop_point(1)
+        };
+        vec![
+            deletion(1),
+            erasure(i64::MIN),
+            drop_point(u64::MAX),
+            bare,
+            Intent {
+                memory: Some(MemoryId::Text("1".into())),
+                behind: vec![MemoryId::Bytes([0, 255].into()), MemoryId::Text("".into())],
+                points: vec![PointId::Uuid(Uuid::max()), PointId::Text("é/ø".into())],
+                ..deletion(2)
+            },
+            Intent {
+                kind: ActionKind::End,
+                valid_to: Some("9999-12-30T22:00:00.999999999Z".parse().unwrap()),
+                reason: Reason::OwnerUnknown,
+                images: vec![],
+                ..deletion(3)
+            },
+            Intent {
+                unit: Some(Unit {
+                    root: RowImage {
+                        table: "t".into(),
+                        rowid: Some(-1),
+                        columns: vec![
+                            ("a".into(), SqlValue::Null),
+                            ("b".into(), SqlValue::Real(f64::NEG_INFINITY)),
+                            ("c".into(), SqlValue::Text(vec![0xff, 0])),
+                            ("d".into(), SqlValue::Blob(vec![])),
+                        ],
+                    },
+                    behind: vec![],
+                    children: vec![],
+                    detached: vec![],
+                }),
+                images: vec![PointImage {
+                    id: PointId::Number(0),
+                    body: (0..=255).cycle().take(100_000).collect(),
+                }],
+                ..deletion(4)
+            },
+        ]
+    }
+
+    #[test]
+    fn every_intent_is_read_as_it_was_written() {
+        let world = World::new();
+        let state = world.main();
+        let written = odd_ones();
+        let ids = state.intend("run-1", PassName::Orphans, &written).unwrap();
+        let read = state.open_intents(None, 99).unwrap();
+        assert_eq!(read.iter().map(|r| r.id).collect::<Vec<_>>(), ids);
+        for (record, intent) in read.iter().zip(&written) {
+            assert_eq!(record.intent, *intent);
+            assert_eq!(
+                (record.run.as_str(), record.pass),
+                ("run-1", PassName::Orphans)
+            );
+            assert_eq!((record.settled, record.undone_at), (None, None));
+        }
+        assert_eq!(state.intents_of_run("run-1", None, 99).unwrap(), read);
+    }
+
+    #[test]
+    fn open_intents_come_in_pages_across_runs() {
+        let world = World::new();
+        let state = world.main();
+        assert_eq!(state.open_intents(None, 9).unwrap(), []);
+        assert_eq!(state.intend("run-0", PassName::Ttl, &[]).unwrap(), []);
+        let mut ids = Vec::new();
+        for run in ["run-1", "run-2"] {
+            for pass in PassName::ALL {
+                ids.extend(
+                    state
+                        .intend(run, pass, &[deletion(1), deletion(2)])
+                        .unwrap(),
+                );
+            }
+        }
+        assert!(ids.is_sorted());
+        state
+            .settle(
+                &[(ids[1], Settled::Done), (ids[6], Settled::Abandoned)],
+                at(0),
+            )
+            .unwrap();
+        let mut seen = Vec::new();
+        loop {
+            let page = state.open_intents(seen.last().copied(), 4).unwrap();
+            if page.is_empty() {
+                break;
+            }
+            seen.extend(page.iter().map(|record| record.id));
+        }
+        assert_eq!(seen, [ids[0], ids[2], ids[3], ids[4], ids[5], ids[7]]);
+        assert_eq!(state.count_open_intents().unwrap(), 6);
+        let of_run = state.intents_of_run("run-2", Some(ids[4]), 2).unwrap();
+        let of_run: Vec<_> = of_run.iter().map(|r| (r.id, r.settled)).collect();
+        assert_eq!(
+            of_run,
+            [(ids[5], None), (ids[6], Some((Settled::Abandoned, at(0))))]
+        );
+    }
+
+    #[test]
+    fn a_batch_is_written_whole_or_not_at_all() {
+        let world = World::new();
+        let state = world.main();
+        let stranger = Intent {
+            partition: "ana".into(),
+            ..deletion(2)
+        };
+        let refused = state.intend("run-1", PassName::Ttl, &[deletion(1), stranger]);
+        assert!(
+            matches!(refused, Err(StateError::Refused { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(state.count_open_intents().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_memory_is_found_by_its_own_id_and_behind_others() {
+        let world = World::new();
+        let state = world.main();
+        let text = Intent {
+            memory: Some(MemoryId::Text("1".into())),
+            behind: vec![],
+            ..deletion(9)
+        };
+        let ids = state
+            .intend(
+                "run-1",
+                PassName::Ttl,
+                &[deletion(1), text, deletion(2), drop_point(1)],
+            )
+            .unwrap();
+        let find = |id: MemoryId| -> Vec<_> {
+            let found = state.intents_of_memory(&id).unwrap();
+            found.into_iter().map(|record| record.id).collect()
+        };
+        assert_eq!(find(MemoryId::Integer(1)), [ids[0]]);
+        assert_eq!(find(MemoryId::Text("1".into())), [ids[1]]);
+        assert_eq!(find(MemoryId::Integer(1_000_002)), [ids[2]]);
+        assert_eq!(find(MemoryId::Integer(3)), []);
+    }
+
+    #[test]
+    fn the_search_for_open_intents_does_not_walk_through_the_settled() {
+        let world = World::new();
+        let state = world.main();
+        let sql = concat!(
+            "EXPLAIN QUERY PLAN ",
+            select_intents!("i.outcome IS NULL AND i.id > 0"),
+            "9"
+        );
+        let plan = state
+            .rows("explain", sql, [], |row| row.get::<_, String>(3))
+            .unwrap();
+        assert!(
+            plan.iter().any(|step| step.contains("INDEX intents_open")),
+            "{plan:?}"
+        );
+    }
+
+    #[test]
+    fn an_intent_is_never_printed_with_what_the_memory_says() {
+        let printed = format!("{:?}", deletion(1));
+        let hidden = [SECRET.to_owned(), format!("{:?}", SECRET.as_bytes())];
+        for text in hidden {
+            assert!(
+                !printed.contains(text.trim_matches(['[', ']'])),
+                "{printed}"
+            );
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What hypnos remembers between runs, in files of its own: nothing is ever added to the user's database.
+//!
+//! One folder per store, `<state_dir>/<store>/`:
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `lock` | who is running; held by `flock`, so that a killed holder leaves nothing stale |
+//! | `main.db` | runs and pass results, acceptances, counters; and the work on a store that is one row database |
+//! | `<tenant>.db` | the work on one tenant's row database; made only when there is something to write |
+//!
+//! The work is intents with their pre-images, tombstones and sightings. Losing a file loses undo and the queue, never a
+//! memory; so a file that is damaged, foreign or newer is an error that says so, and is never made anew by itself.
+//!
+//! Durability: WAL with `synchronous=FULL`, so that what a method wrote is on disk when it returns; each method is one
+//! IMMEDIATE transaction unless it says otherwise. Privacy: files are 0600 in a folder of 0700, freed bytes are
+//! overwritten (`secure_delete`), and [`State::tidy`] empties the WAL at the end of a run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::durable;
+
+mod error;
+mod file;
+mod intent;
+mod ledger;
+mod lock;
+mod partition;
+mod runs;
+mod schema;
+mod settle;
+mod sightings;
+mod sql;
+#[cfg(test)]
+mod testing;
+
+pub use error::StateError;
+pub use file::{State, StateReader};
+pub use intent::{Intent, IntentId, IntentRecord, Settled, SkipReason};
+pub use ledger::{ActionResult, Gone, NamespaceHash, Tombstone, Total};
+pub use lock::{Holder, RunLock};
+pub use partition::Partition;
+pub use runs::{PassRow, RunEnd, RunRecord, RunRow};
+
+/// The folder of one store's state.
+#[derive(Debug, Clone)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+impl StateDir {
+    /// The folder of `store` in `state_dir`; nothing is created yet. The name of a store was checked by the
+    /// configuration and is used as it is.
+    #[must_use]
+    pub fn new(state_dir: &Path, store: &str) -> Self {
+        Self {
+            path: state_dir.join(store),
+        }
+    }
+
+    /// Takes the store's run lock, or says who has it. Held until the value is dropped or the process ends.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Held`] when another run has it; else when the folder or the file cannot be written.
+    pub fn lock(&self, holder: &Holder) -> Result<RunLock, StateError> {
+        self.create()?;
+        RunLock::take(&self.path.join("lock"), holder)
+    }
+
+    /// Opens the state of a partition to write, creating it when there is none and migrating it when it is older.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged, foreign, newer, or cannot be written.
+    pub fn open(&self, partition: Partition<'_>) -> Result<State, StateError> {
+        self.create()?;
+        State::open(&self.file(partition), partition)
+    }
+
+    /// Opens the state of a partition to read; `None` when it has none. Changes no byte of the database or its log and
+    /// leaves no file behind that was not there (but the index of a log that was found without one).
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged, foreign, of another version, or cannot be read.
+    pub fn read(&self, partition: Partition<'_>) -> Result<Option<StateReader>, StateError> {
+        StateReader::open(&self.file(partition), partition)
+    }
+
+    /// The tenants that have a state file, sorted. [`Partition::Main`] is not among them: ask [`StateDir::read`].
+    ///
+    /// # Errors
+    ///
+    /// When the folder, or a file whose name is too long to hold the tenant's, cannot be read.
+    pub fn tenants(&self) -> Result<Vec<String>, StateError> {
+        let listing = |source| StateError::io("list the state folder", &self.path, source);
+        let entries = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(listing)?,
+        };
+        let mut tenants = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(listing)?.file_name();
+            match name.to_str().and_then(partition::from_file_name) {
+                Some(partition::Named::Tenant(tenant)) => tenants.push(tenant),
+                Some(partition::Named::Inside) => {
+                    tenants.extend(file::tenant_inside(&self.path.join(name))?);
+                }
+                Some(partition::Named::Main) | None => {}
+            }
+        }
+        tenants.sort();
+        Ok(tenants)
+    }
+
+    fn file(&self, partition: Partition<'_>) -> PathBuf {
+        self.path.join(partition.file_name())
+    }
+
+    fn create(&self) -> Result<(), StateError> {
+        durable::create_dir(&self.path)
+            .map_err(|source| StateError::io("create the state folder", &self.path, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::testing::*;
+    use super::*;
+
+    #[test]
+    fn nothing_is_made_before_something_is_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::new(&temp.path().join("state"), "agent");
+        assert!(dir.read(Partition::Main).unwrap().is_none());
+        assert_eq!(dir.tenants().unwrap(), [""; 0]);
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn files_and_folders_are_for_their_owner_only() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::new(&temp.path().join("state"), "agent");
+        let _lock = dir.lock(&holder("a")).unwrap();
+        let _state = dir.open(Partition::Main).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&temp.path().join("state")), 0o700);
+        assert_eq!(mode(&dir.path), 0o700);
+        let files: Vec<_> = fs::read_dir(&dir.path)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert!(files.len() >= 3, "{files:?}");
+        for file in files {
+            assert_eq!(mode(&file), 0o600, "{file:?}");
+        }
+    }
+
+    #[test]
+    fn every_tenant_is_listed_under_its_own_name() {
+        let world = World::new();
+        let long = "ñ".repeat(300);
+        let mut tenants = [
+            "ana", "Ana", "main", "MAIN", "lock", "a/b", "..", "", ".x", "%61", &long,
+        ];
+        world.dir.open(Partition::Main).unwrap();
+        for tenant in tenants {
+            let state = world.dir.open(Partition::Tenant(tenant)).unwrap();
+            state.accept(crate::pass::PassName::Ttl, at(0)).unwrap();
+        }
+        for theirs in ["notes.txt", "Copy of ana.db"] {
+            durable::replace(&world.file(theirs), b"mine", durable::PRIVATE).unwrap();
+        }
+        tenants.sort_unstable();
+        assert_eq!(world.dir.tenants().unwrap(), tenants);
+        let main = world.dir.read(Partition::Main).unwrap().unwrap();
+        assert!(!main.is_accepted(crate::pass::PassName::Ttl).unwrap());
+    }
+}

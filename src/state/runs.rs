@@ -1,0 +1,419 @@
+//! Runs and what their passes did: the journal that `status` and the metrics read.
+
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+use serde_json::Value;
+
+use super::error::Fault;
+use super::ledger::{Total, add_totals};
+use super::sql::{At, Count, Json, Name};
+use super::{State, StateError, StateReader};
+use crate::clock::Timestamp;
+use crate::pass::PassName;
+
+/// A run that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRow {
+    /// Its id, a UUID of version 7.
+    pub run: String,
+    /// What started it, such as `serve` or `run`.
+    pub command: String,
+    /// The version of hypnos.
+    pub version: String,
+    /// When it began.
+    pub started_at: Timestamp,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEnd {
+    /// The word for it.
+    pub outcome: String,
+    /// The exit code; 0 for success.
+    pub exit: u8,
+    /// When.
+    pub finished_at: Timestamp,
+}
+
+/// A run as the journal has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRecord {
+    /// How it began.
+    pub row: RunRow,
+    /// How it ended. `None`: it is still running, or it was killed; whoever holds the run lock is the former.
+    pub end: Option<RunEnd>,
+}
+
+/// What a pass did in a run. The figures are JSON as the report prints them, so that a journal of other passes and
+/// actions than this program knows can still be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassRow {
+    /// The pass.
+    pub pass: PassName,
+    /// The word for how it ended.
+    pub outcome: String,
+    /// Whether the stores were read again afterwards and agreed.
+    pub succeeded: bool,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// Planned actions by kind.
+    pub planned: Value,
+    /// Applied actions by kind.
+    pub applied: Value,
+    /// Skipped actions by kind.
+    pub skipped: Value,
+    /// Failed actions by kind.
+    pub failed: Value,
+    /// Actions still to be done afterwards, by kind.
+    pub residue: Value,
+    /// What else was seen, by name.
+    pub findings: Value,
+    /// Why it was refused.
+    pub refusal: Option<String>,
+    /// The hash of the plan.
+    pub plan_hash: Option<String>,
+}
+
+impl State {
+    /// Writes that a run began.
+    ///
+    /// # Errors
+    ///
+    /// When a run of that id is known, or the file cannot be written.
+    pub fn begin_run(&self, row: &RunRow) -> Result<(), StateError> {
+        self.write("begin the run", |tx| {
+            tx.execute(
+                "INSERT INTO runs(run, command, version, started_at) VALUES (?1, ?2, ?3, ?4)",
+                params![row.run, row.command, row.version, At(row.started_at)],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Writes how a run ended.
+    ///
+    /// # Errors
+    ///
+    /// When no such run has begun, or it ended before, or the file cannot be written.
+    pub fn finish_run(&self, run: &str, end: &RunEnd) -> Result<(), StateError> {
+        self.write("finish the run", |tx| {
+            let finished = tx.execute(
+                "UPDATE runs SET finished_at = ?2, outcome = ?3, exit = ?4
+                 WHERE run = ?1 AND finished_at IS NULL",
+                params![run, At(end.finished_at), end.outcome, end.exit],
+            )?;
+            match finished {
+                0 => Err(Fault::Refused(format!("run {run} is not running"))),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Writes what a pass did and adds to the totals, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// When no such run has begun, or the pass was recorded before, or the file cannot be written.
+    pub fn record_pass(
+        &self,
+        run: &str,
+        row: &PassRow,
+        totals: &[Total],
+    ) -> Result<(), StateError> {
+        self.write("record the pass", |tx| {
+            let run = find_run(tx, run)?
+                .ok_or_else(|| Fault::Refused(format!("run {run} has not begun")))?;
+            insert_pass(tx, run, row)?;
+            Ok(add_totals(tx, totals)?)
+        })
+    }
+}
+
+fn find_run(tx: &Transaction<'_>, run: &str) -> rusqlite::Result<Option<i64>> {
+    tx.query_row("SELECT id FROM runs WHERE run = ?1", [run], |row| {
+        row.get(0)
+    })
+    .optional()
+}
+
+fn insert_pass(tx: &Transaction<'_>, run: i64, row: &PassRow) -> rusqlite::Result<()> {
+    tx.execute(
+        "INSERT INTO passes(run, pass, outcome, succeeded, finished_at, seconds, planned, applied, skipped, failed,
+           residue, findings, refusal, plan_hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        params![
+            run,
+            Name(row.pass),
+            row.outcome,
+            row.succeeded,
+            At(row.finished_at),
+            row.seconds,
+            Json(&row.planned),
+            Json(&row.applied),
+            Json(&row.skipped),
+            Json(&row.failed),
+            Json(&row.residue),
+            Json(&row.findings),
+            row.refusal,
+            row.plan_hash,
+        ],
+    )?;
+    Ok(())
+}
+
+impl StateReader {
+    /// The last `limit` runs, latest first.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StateError> {
+        let sql = "SELECT run, command, version, started_at, outcome, exit, finished_at
+                   FROM runs ORDER BY id DESC LIMIT ?1";
+        self.rows("read the runs", sql, [limit], run_record)
+    }
+
+    /// What the passes of a run did, in the order in which they ran.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn passes_of(&self, run: &str) -> Result<Vec<PassRow>, StateError> {
+        let sql = "SELECT pass, outcome, succeeded, finished_at, seconds, planned, applied, skipped, failed, residue,
+                     findings, refusal, plan_hash
+                   FROM passes WHERE run = (SELECT id FROM runs WHERE run = ?1) ORDER BY id";
+        self.rows("read the passes of a run", sql, [run], pass_row)
+    }
+
+    /// When a pass last succeeded.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn last_success(&self, pass: PassName) -> Result<Option<Timestamp>, StateError> {
+        let sql = "SELECT max(finished_at) FROM passes WHERE pass = ?1 AND succeeded";
+        self.one("read the last success", sql, [Name(pass)], latest)
+    }
+
+    /// When a run last ended with exit code 0.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn last_successful_run(&self) -> Result<Option<Timestamp>, StateError> {
+        let sql = "SELECT max(finished_at) FROM runs WHERE exit = 0";
+        self.one("read the last successful run", sql, [], latest)
+    }
+
+    /// How often each pass ended in each outcome, ever; in order.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn pass_outcomes(&self) -> Result<Vec<(PassName, String, u64)>, StateError> {
+        let sql = "SELECT pass, outcome, count(*) FROM passes GROUP BY pass, outcome";
+        let mut outcomes = self.rows("count the outcomes", sql, [], |row| {
+            Ok((
+                row.get::<_, Name<_>>(0)?.0,
+                row.get(1)?,
+                row.get::<_, Count>(2)?.0,
+            ))
+        })?;
+        outcomes.sort();
+        Ok(outcomes)
+    }
+}
+
+fn latest(row: &Row<'_>) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<At>>(0)?.map(|At(at)| at))
+}
+
+fn run_record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
+    let end = match row.get::<_, Option<At>>(6)? {
+        None => None,
+        Some(At(finished_at)) => Some(RunEnd {
+            outcome: row.get(4)?,
+            exit: row.get(5)?,
+            finished_at,
+        }),
+    };
+    Ok(RunRecord {
+        row: RunRow {
+            run: row.get(0)?,
+            command: row.get(1)?,
+            version: row.get(2)?,
+            started_at: row.get::<_, At>(3)?.0,
+        },
+        end,
+    })
+}
+
+fn pass_row(row: &Row<'_>) -> rusqlite::Result<PassRow> {
+    let figures = |column| row.get::<_, Json<Value>>(column).map(|Json(value)| value);
+    Ok(PassRow {
+        pass: row.get::<_, Name<_>>(0)?.0,
+        outcome: row.get(1)?,
+        succeeded: row.get(2)?,
+        finished_at: row.get::<_, At>(3)?.0,
+        seconds: row.get(4)?,
+        planned: figures(5)?,
+        applied: figures(6)?,
+        skipped: figures(7)?,
+        failed: figures(8)?,
+        residue: figures(9)?,
+        findings: figures(10)?,
+        refusal: row.get(11)?,
+        plan_hash: row.get(12)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::ActionResult;
+    use super::super::testing::*;
+    use super::*;
+    use crate::plan::ActionKind;
+
+    fn run(run: &str, second: i64) -> RunRow {
+        RunRow {
+            run: run.into(),
+            command: "run".into(),
+            version: "0.1.0".into(),
+            started_at: at(second),
+        }
+    }
+
+    fn end(exit: u8, second: i64) -> RunEnd {
+        RunEnd {
+            outcome: "applied".into(),
+            exit,
+            finished_at: at(second),
+        }
+    }
+
+    fn pass(pass: PassName, outcome: &str, succeeded: bool, second: i64) -> PassRow {
+        PassRow {
+            pass,
+            outcome: outcome.into(),
+            succeeded,
+            finished_at: at(second),
+            seconds: 0.1 + 0.2,
+            planned: json!({"delete": 3, "melt": 1}),
+            applied: json!({"delete": 2}),
+            skipped: json!({"delete": 1}),
+            failed: json!({}),
+            residue: json!({}),
+            findings: json!({"unreadable": 7}),
+            refusal: (!succeeded).then(|| "over its bound".into()),
+            plan_hash: None,
+        }
+    }
+
+    #[test]
+    fn runs_come_latest_first_and_a_killed_one_has_no_end() {
+        let world = World::new();
+        let state = world.main();
+        assert_eq!(state.runs(9).unwrap(), []);
+        for (name, second) in [("run-1", 0), ("run-2", 10), ("run-3", 5)] {
+            state.begin_run(&run(name, second)).unwrap();
+        }
+        state.finish_run("run-1", &end(0, 3)).unwrap();
+        state.finish_run("run-3", &end(130, 8)).unwrap();
+        let record = |name, second, end| RunRecord {
+            row: run(name, second),
+            end,
+        };
+        let all = [
+            record("run-3", 5, Some(end(130, 8))),
+            record("run-2", 10, None),
+            record("run-1", 0, Some(end(0, 3))),
+        ];
+        assert_eq!(state.runs(9).unwrap(), all);
+        assert_eq!(state.runs(2).unwrap(), all[..2]);
+        assert_eq!(state.last_successful_run().unwrap(), Some(at(3)));
+    }
+
+    #[test]
+    fn a_run_begins_and_ends_once() {
+        let world = World::new();
+        let state = world.main();
+        state.finish_run("run-1", &end(0, 0)).unwrap_err();
+        state.begin_run(&run("run-1", 0)).unwrap();
+        state.begin_run(&run("run-1", 1)).unwrap_err();
+        state.finish_run("run-1", &end(3, 2)).unwrap();
+        let refused = state.finish_run("run-1", &end(0, 3)).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "finish the run: run run-1 is not running"
+        );
+        assert_eq!(state.runs(9).unwrap()[0].end, Some(end(3, 2)));
+        assert_eq!(state.last_successful_run().unwrap(), None);
+    }
+
+    #[test]
+    fn passes_are_recorded_in_order_with_their_totals_or_not_at_all() {
+        let world = World::new();
+        let state = world.main();
+        let total = Total {
+            pass: PassName::Ttl,
+            action: ActionKind::Delete,
+            result: ActionResult::Applied,
+            count: 2,
+        };
+        let orphans = pass(PassName::Orphans, "refused", false, 1);
+        let ttl = pass(PassName::Ttl, "applied", true, 2);
+        state.record_pass("run-1", &ttl, &[total]).unwrap_err();
+        state.begin_run(&run("run-1", 0)).unwrap();
+        state.begin_run(&run("run-2", 0)).unwrap();
+        state.record_pass("run-1", &orphans, &[]).unwrap();
+        state.record_pass("run-1", &ttl, &[total]).unwrap();
+        state.record_pass("run-1", &ttl, &[total]).unwrap_err();
+        assert_eq!(state.passes_of("run-1").unwrap(), [orphans, ttl]);
+        assert_eq!(state.passes_of("run-2").unwrap(), []);
+        assert_eq!(state.totals().unwrap(), [total]);
+    }
+
+    #[test]
+    fn success_is_the_latest_of_that_pass_and_outcomes_are_counted() {
+        let world = World::new();
+        let state = world.main();
+        for (name, ttl, orphans) in [
+            ("run-1", ("applied", true, 1), ("idle", true, 2)),
+            ("run-2", ("idle", true, 11), ("refused", false, 12)),
+            ("run-3", ("idle", true, 4), ("refused", false, 22)),
+        ] {
+            state.begin_run(&run(name, 0)).unwrap();
+            for (name_of, (outcome, succeeded, second)) in
+                [(PassName::Ttl, ttl), (PassName::Orphans, orphans)]
+            {
+                let row = pass(name_of, outcome, succeeded, second);
+                state.record_pass(name, &row, &[]).unwrap();
+            }
+        }
+        assert_eq!(state.last_success(PassName::Ttl).unwrap(), Some(at(11)));
+        assert_eq!(state.last_success(PassName::Orphans).unwrap(), Some(at(2)));
+        let outcomes = state.pass_outcomes().unwrap();
+        let outcomes: Vec<_> = outcomes
+            .iter()
+            .map(|(p, o, n)| (*p, o.as_str(), *n))
+            .collect();
+        assert_eq!(
+            outcomes,
+            [
+                (PassName::Ttl, "applied", 1),
+                (PassName::Ttl, "idle", 2),
+                (PassName::Orphans, "idle", 1),
+                (PassName::Orphans, "refused", 2),
+            ]
+        );
+    }
+
+    #[test]
+    fn no_success_yet_is_none() {
+        let world = World::new();
+        assert_eq!(world.main().last_success(PassName::Ttl).unwrap(), None);
+    }
+}

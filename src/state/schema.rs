@@ -1,0 +1,178 @@
+//! The tables of a state file, and the steps that lead from one version to the next.
+//!
+//! `user_version` is the number of steps taken. A step is never edited once released: a change is a new step.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+/// Marks a SQLite file as a state file; the letters `HypS`.
+pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
+
+/// The steps, oldest first.
+pub(super) const STEPS: &[&str] = &[VERSION_1];
+
+const VERSION_1: &str = "
+-- One row: whose state this is. NULL: the store's own.
+CREATE TABLE identity(tenant TEXT) STRICT;
+
+CREATE TABLE runs(
+  id INTEGER PRIMARY KEY,
+  run TEXT NOT NULL UNIQUE,
+  command TEXT NOT NULL,
+  version TEXT NOT NULL,
+  started_at INTEGER NOT NULL,
+  -- NULL, all three: still running, or killed.
+  finished_at INTEGER,
+  outcome TEXT,
+  exit INTEGER
+) STRICT;
+
+CREATE TABLE passes(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES runs(id),
+  pass TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  succeeded INTEGER NOT NULL,
+  finished_at INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  planned TEXT NOT NULL,
+  applied TEXT NOT NULL,
+  skipped TEXT NOT NULL,
+  failed TEXT NOT NULL,
+  residue TEXT NOT NULL,
+  findings TEXT NOT NULL,
+  refusal TEXT,
+  plan_hash TEXT,
+  UNIQUE(run, pass)
+) STRICT;
+
+-- The run and pass that an intent is of, once instead of in each intent.
+CREATE TABLE origins(
+  id INTEGER PRIMARY KEY,
+  run TEXT NOT NULL,
+  pass TEXT NOT NULL,
+  UNIQUE(run, pass)
+) STRICT;
+
+-- AUTOINCREMENT: tombstones outlive their intent, so its id is never given again.
+CREATE TABLE intents(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  origin INTEGER NOT NULL REFERENCES origins(id),
+  kind TEXT NOT NULL,
+  namespace TEXT,
+  memory ANY,
+  expect BLOB,
+  behind BLOB,
+  points BLOB,
+  reason TEXT NOT NULL,
+  valid_to TEXT,
+  erase INTEGER NOT NULL,
+  -- NULL, both: open.
+  outcome TEXT,
+  settled_at INTEGER,
+  undone_at INTEGER
+) STRICT;
+CREATE INDEX intents_open ON intents(id) WHERE outcome IS NULL;
+
+-- Apart from their intent, so that dropping them is a delete.
+CREATE TABLE pre_images(
+  intent INTEGER PRIMARY KEY REFERENCES intents(id),
+  unit BLOB,
+  points BLOB
+) STRICT;
+
+CREATE TABLE tombstones(
+  intent INTEGER NOT NULL,
+  part INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  pass TEXT NOT NULL,
+  memory ANY,
+  point ANY,
+  namespace BLOB,
+  erased INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY(intent, part)
+) STRICT, WITHOUT ROWID;
+
+-- By SHA-256: the name itself may be what was to be erased.
+CREATE TABLE erasures(
+  namespace BLOB PRIMARY KEY,
+  at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sightings(
+  namespace TEXT NOT NULL,
+  point ANY NOT NULL,
+  first_seen INTEGER NOT NULL,
+  PRIMARY KEY(namespace, point)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE acceptances(
+  pass TEXT PRIMARY KEY,
+  at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE totals(
+  pass TEXT NOT NULL,
+  action TEXT NOT NULL,
+  result TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY(pass, action, result)
+) STRICT, WITHOUT ROWID;
+";
+
+/// What a file says it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// Its application id.
+    pub(super) application: i64,
+    /// Its number of steps.
+    pub(super) version: i64,
+}
+
+impl Stamp {
+    pub(super) fn of(conn: &Connection) -> rusqlite::Result<Self> {
+        let pragma = |name| conn.pragma_query_value(None, name, |row| row.get(0));
+        Ok(Self {
+            application: pragma("application_id")?,
+            version: pragma("user_version")?,
+        })
+    }
+}
+
+/// Fills an empty database: every step, the identity and the stamp.
+pub(super) fn create(
+    conn: &Connection,
+    tenant: Option<&str>,
+    steps: &[&str],
+) -> rusqlite::Result<()> {
+    // Both stand in the header, and can be chosen only before the first table.
+    conn.pragma_update(None, "page_size", PAGE_SIZE)?;
+    conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    take(&tx, steps)?;
+    tx.execute("INSERT INTO identity(tenant) VALUES (?1)", [tenant])?;
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    stamp_version(&tx, steps.len())?;
+    tx.commit()
+}
+
+/// Holds a pre-image of a common size with few overflow pages.
+const PAGE_SIZE: u32 = 8192;
+
+/// Brings a database from whatever version it has by now to the newest, in one transaction: all steps or none.
+pub(super) fn migrate(conn: &Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    let taken = usize::try_from(Stamp::of(&tx)?.version).unwrap_or_default();
+    take(&tx, steps.get(taken..).unwrap_or_default())?;
+    stamp_version(&tx, steps.len().max(taken))?;
+    tx.commit()
+}
+
+fn stamp_version(tx: &Transaction<'_>, version: usize) -> rusqlite::Result<()> {
+    let version = i64::try_from(version).unwrap_or(i64::MAX);
+    tx.pragma_update(None, "user_version", version)
+}
+
+fn take(tx: &Transaction<'_>, steps: &[&str]) -> rusqlite::Result<()> {
+    steps.iter().try_for_each(|step| tx.execute_batch(step))
+}
