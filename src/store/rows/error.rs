@@ -170,9 +170,9 @@ impl RowError {
             Self::Empty { .. } => Some(
                 "a failed copy leaves such a file: restore it, or let the application create its tables",
             ),
-            Self::NoTable { .. } | Self::NoColumn { .. } => {
-                Some("check the mapping in store.rows against the schema; a column that may be missing is written `name?`")
-            }
+            Self::NoTable { .. } | Self::NoColumn { .. } => Some(
+                "check the mapping in store.rows against the schema; a column that may be missing is written `name?`",
+            ),
             Self::Probe { .. } => Some(
                 "a trigger, view or index of the table needs an extension that hypnos does not load",
             ),
@@ -187,11 +187,9 @@ impl RowError {
                     Some("another program holds the lock; hypnos tries again on its next run")
                 }
                 ErrorCode::DatabaseCorrupt => Some("restore it from a verified pair"),
-                ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {
-                    Some(
-                        "hypnos needs to read and write the file and its folder; after a crash of the application, it has to open the database once",
-                    )
-                }
+                ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => Some(
+                    "hypnos needs to read and write the file and its folder; after a crash of the application, it has to open the database once",
+                ),
                 ErrorCode::DiskFull => Some("free space on the disk of the database"),
                 _ => None,
             },

@@ -169,7 +169,10 @@ fn meant(written: &Written, zone: &TimeZone) -> Option<Moment> {
     let (earliest, latest) = match (written.time, written.offset) {
         (None, _) => {
             let midnight = DateTime::from(written.date);
-            let next = written.date.tomorrow().map_or(DateTime::MAX, DateTime::from);
+            let next = written
+                .date
+                .tomorrow()
+                .map_or(DateTime::MAX, DateTime::from);
             (span(midnight, zone)?.0, span(next, zone)?.1)
         }
         (Some(time), Some(offset)) => {
@@ -221,9 +224,7 @@ pub(super) fn decode_ttl(value: ValueRef<'_>, unit: Duration) -> TimeToLive {
             .and_then(|unit| unit.checked_mul(number.into()))
             .filter(|nanos| nanos / 1_000_000_000 <= LAST_SECOND.into())
             .map(SignedDuration::from_nanos_i128),
-        Number::Real(number) => {
-            SignedDuration::try_from_secs_f64(number * unit.as_secs_f64()).ok()
-        }
+        Number::Real(number) => SignedDuration::try_from_secs_f64(number * unit.as_secs_f64()).ok(),
     };
     match life {
         Some(life) if life > SignedDuration::ZERO && life.as_secs() <= LAST_SECOND => {
@@ -250,12 +251,14 @@ pub(super) fn encode(at: Timestamp, format: &TimeFormat, like: Option<&SqlValue>
         }
         (Encoding::EpochSeconds, _) => whole(at.as_second(), as_text),
         (Encoding::EpochMillis, _) => whole(at.as_millisecond(), as_text),
-        (Encoding::Auto, Some(number)) => match (Unit::by_magnitude(number.approximate()), number) {
-            (Unit::Seconds, Number::Real(_)) => real(seconds, as_text),
-            (Unit::Seconds, Number::Whole(_)) => whole(at.as_second(), as_text),
-            (Unit::Millis, _) => whole(at.as_millisecond(), as_text),
-            (Unit::Micros, _) => whole(at.as_microsecond(), as_text),
-        },
+        (Encoding::Auto, Some(number)) => {
+            match (Unit::by_magnitude(number.approximate()), number) {
+                (Unit::Seconds, Number::Real(_)) => real(seconds, as_text),
+                (Unit::Seconds, Number::Whole(_)) => whole(at.as_second(), as_text),
+                (Unit::Millis, _) => whole(at.as_millisecond(), as_text),
+                (Unit::Micros, _) => whole(at.as_microsecond(), as_text),
+            }
+        }
         (Encoding::Date, _) => text(&Written::BARE_DATE.write(at, &format.zone)),
         (Encoding::Text | Encoding::Auto, _) => {
             text(&shape.unwrap_or(Written::PLAIN).write(at, &format.zone))

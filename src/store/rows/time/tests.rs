@@ -146,18 +146,34 @@ fn the_bounds() {
     let last = Moment::exact(Timestamp::MAX);
     for (encoding, value, expected) in [
         (EpochSeconds, Integer(946_684_799), Moment::Unreadable),
-        (EpochSeconds, Integer(946_684_800), at("2000-01-01T00:00:00Z")),
+        (
+            EpochSeconds,
+            Integer(946_684_800),
+            at("2000-01-01T00:00:00Z"),
+        ),
         (EpochSeconds, Integer(253_402_300_799), last),
         (EpochSeconds, Integer(253_402_300_800), Moment::Unreadable),
         (EpochMillis, Integer(253_402_300_799_999), last),
-        (EpochMillis, Integer(253_402_300_800_000), Moment::Unreadable),
+        (
+            EpochMillis,
+            Integer(253_402_300_800_000),
+            Moment::Unreadable,
+        ),
         (Text, text("1999-12-31T23:59:59Z"), Moment::Unreadable),
-        (Text, text("2000-01-01T00:00:00Z"), at("2000-01-01T00:00:00Z")),
+        (
+            Text,
+            text("2000-01-01T00:00:00Z"),
+            at("2000-01-01T00:00:00Z"),
+        ),
         (Text, text("9999-12-31T23:59:59Z"), last),
         (Text, text("9999-12-31 23:59:59"), last),
         (Text, text("9999-12-31T23:59:59.999999-12:00"), last),
         (Text, text("9999-12-31"), last),
-        (Text, text("5000-06-01 00:00:00"), at("5000-06-01T00:00:00Z")),
+        (
+            Text,
+            text("5000-06-01 00:00:00"),
+            at("5000-06-01T00:00:00Z"),
+        ),
     ] {
         let got = decode(value, &utc(encoding));
         if value == text("9999-12-31") {
@@ -319,10 +335,7 @@ fn times_to_live() {
         (text(" 30 "), days(30)),
         (Blob(b"30"), days(30)),
         (Real(30.0), days(30)),
-        (
-            Real(0.5),
-            TimeToLive::For(SignedDuration::from_hours(12)),
-        ),
+        (Real(0.5), TimeToLive::For(SignedDuration::from_hours(12))),
         (text("0.5"), TimeToLive::For(SignedDuration::from_hours(12))),
         (Integer(-1), TimeToLive::Unreadable),
         (Real(-0.5), TimeToLive::Unreadable),
@@ -357,7 +370,12 @@ fn a_time_is_written_like_its_neighbours() {
             Some(SqlValue::Real(1.5e9)),
             SqlValue::Real(1_795_976_847.883_985),
         ),
-        (EpochSeconds, "UTC", like("1600000000"), written("1795976847")),
+        (
+            EpochSeconds,
+            "UTC",
+            like("1600000000"),
+            written("1795976847"),
+        ),
         (
             EpochMillis,
             "UTC",
@@ -371,13 +389,13 @@ fn a_time_is_written_like_its_neighbours() {
             SqlValue::Real(1_795_976_847.883_985),
         ),
         (Text, "UTC", None, written("2026-11-29 18:27:27")),
-        (Text, "UTC", like("whatever"), written("2026-11-29 18:27:27")),
         (
             Text,
-            "Asia/Tokyo",
-            None,
-            written("2026-11-30 03:27:27"),
+            "UTC",
+            like("whatever"),
+            written("2026-11-29 18:27:27"),
         ),
+        (Text, "Asia/Tokyo", None, written("2026-11-30 03:27:27")),
         (
             Text,
             "Asia/Tokyo",
@@ -402,7 +420,12 @@ fn a_time_is_written_like_its_neighbours() {
             like("2020-01-01t00:00:00+02"),
             written("2026-11-29t20:27:27+02"),
         ),
-        (Text, "Asia/Tokyo", like("2020-01-01"), written("2026-11-30")),
+        (
+            Text,
+            "Asia/Tokyo",
+            like("2020-01-01"),
+            written("2026-11-30"),
+        ),
         (Date, "Asia/Tokyo", None, written("2026-11-30")),
         (
             Auto,
