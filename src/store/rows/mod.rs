@@ -1,1 +1,177 @@
 //! The row store: SQLite files of any schema, read through a mapping from columns to roles.
+//!
+//! A [`RowStore`] is one database file, or one per tenant; each file is a [`Partition`]. A [`Reader`] reads it without
+//! leaving a trace, and every decision inside one [`Snapshot`]. A [`Writer`] changes only rows that are still exactly
+//! as they were copied. What a schema cascades, hypnos removes itself: see `open` for why, `dependents` for how.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config;
+
+mod dependents;
+mod error;
+mod mapping;
+mod open;
+mod owners;
+mod reader;
+mod restore;
+mod schema;
+mod time;
+mod value;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{RowError, RowErrorKind};
+pub use owners::{OwnerBook, Standing};
+pub use reader::{Blocker, Census, Reader, Snapshot};
+pub use restore::{LeftReason, LeftRow, Restored};
+pub use writer::{Fate, Wanted, Writer};
+
+use mapping::TENANT;
+
+/// What the one partition of a store without tenants is called.
+const MAIN: &str = "main";
+
+/// Where the rows of a store are.
+#[derive(Debug, Clone)]
+pub struct RowStore {
+    rows: Arc<config::Rows>,
+}
+
+/// One row database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    /// `main`, or the tenant.
+    pub name: Arc<str>,
+    /// The file.
+    pub path: PathBuf,
+    /// Whose it is, in a store with one file per tenant.
+    pub tenant: Option<Arc<str>>,
+}
+
+impl RowStore {
+    /// A store as it is configured.
+    #[must_use]
+    pub fn new(rows: &config::Rows) -> Self {
+        Self {
+            rows: Arc::new(rows.clone()),
+        }
+    }
+
+    /// Every row database, in order of name: the one file, or whatever stands where a tenant's file would, readable or
+    /// not, so that one that cannot be opened is named and not forgotten.
+    ///
+    /// Names that are not UTF-8 are passed over: no namespace can spell them.
+    ///
+    /// # Errors
+    ///
+    /// When the folder of the tenants is missing or cannot be listed; never an empty list instead.
+    pub fn partitions(&self) -> Result<Vec<Partition>, RowError> {
+        if !self.rows.is_per_tenant() {
+            return Ok(vec![self.main()]);
+        }
+        let Template {
+            folder,
+            prefix,
+            suffix,
+        } = Template::of(&self.rows.path);
+        let doing = || RowError::io(format!("list the tenants in {}", folder.display()));
+        let mut tenants = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(doing())? {
+            let name = entry.map_err(doing())?.file_name();
+            let tenant = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(prefix))
+                .and_then(|name| name.strip_suffix(suffix));
+            tenants.extend(tenant.map(str::to_owned));
+        }
+        tenants.sort_unstable();
+        let partitions = tenants.iter().filter_map(|tenant| self.partition(tenant));
+        Ok(partitions.filter(|p| is_there(&p.path)).collect())
+    }
+
+    /// The row database of a tenant, whether it exists or not; the one file in a store without tenants. `None` for a
+    /// name that no folder or file can have, such as `../x`.
+    #[must_use]
+    pub fn partition(&self, tenant: &str) -> Option<Partition> {
+        if !self.rows.is_per_tenant() {
+            return Some(self.main());
+        }
+        let is_name = !tenant.is_empty() && !tenant.contains(['/', '\\', '\0']);
+        let Template { prefix, suffix, .. } = Template::of(&self.rows.path);
+        let component = format!("{prefix}{tenant}{suffix}");
+        let is_special = component == "." || component == "..";
+        let is_side_file = ["-wal", "-shm", "-journal"]
+            .iter()
+            .any(|side| component.ends_with(side));
+        if !is_name || is_special || is_side_file {
+            return None;
+        }
+        Some(Partition {
+            name: tenant.into(),
+            path: self.rows.path.replace(TENANT, tenant).into(),
+            tenant: Some(tenant.into()),
+        })
+    }
+
+    /// Opens a partition for reading.
+    ///
+    /// # Errors
+    ///
+    /// When it is missing, no database, locked, or its schema does not fit the mapping.
+    pub fn reader(&self, partition: &Partition) -> Result<Reader, RowError> {
+        Reader::open(partition, Arc::clone(&self.rows))
+    }
+
+    /// Opens a partition for writing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::reader`]; also when a statement that would write cannot be compiled.
+    pub fn writer(&self, partition: &Partition) -> Result<Writer, RowError> {
+        Writer::open(partition, Arc::clone(&self.rows))
+    }
+
+    fn main(&self) -> Partition {
+        Partition {
+            name: MAIN.into(),
+            path: PathBuf::from(&self.rows.path),
+            tenant: None,
+        }
+    }
+}
+
+/// A path with a tenant in it, taken apart at the component that names the tenant.
+struct Template<'a> {
+    folder: PathBuf,
+    prefix: &'a str,
+    suffix: &'a str,
+}
+
+impl<'a> Template<'a> {
+    fn of(path: &'a str) -> Self {
+        let (before, after) = path.split_once(TENANT).unwrap_or((path, ""));
+        let (folder, prefix) = before.rsplit_once('/').unwrap_or((".", before));
+        Self {
+            folder: PathBuf::from(if folder.is_empty() { "/" } else { folder }),
+            prefix,
+            suffix: after.split_once('/').map_or(after, |(suffix, _)| suffix),
+        }
+    }
+}
+
+/// Whether something is at the path, or might be: only a clear no is a no.
+fn is_there(path: &Path) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
+    }
+}

@@ -1,0 +1,210 @@
+//! Why a row store could not do what it was asked.
+//!
+//! An error says what was being done and what to do about it. It never says in which partition: whoever asked knows.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+
+/// Why a row store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowError {
+    /// Nothing is at the path.
+    #[error("open {}: no such file", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A folder, socket or device is at the path.
+    #[error("open {}: not a regular file", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file has no bytes: a failed copy, or an application that never started.
+    #[error("open {}: empty: not a database", path.display())]
+    Empty {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file does not begin as SQLite files do.
+    #[error("open {}: not a SQLite database (encrypted, or of another program)", path.display())]
+    NotADatabase {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The table of the mapping is not there.
+    #[error("find table {table:?}: the database has {}", Listed(has))]
+    NoTable {
+        /// What the mapping names.
+        table: String,
+        /// The tables that are there.
+        has: Vec<String>,
+    },
+    /// A column of the mapping is not there.
+    #[error("find column {column:?} of table {table:?}: it has {}", Listed(has))]
+    NoColumn {
+        /// The table.
+        table: String,
+        /// What the mapping names.
+        column: String,
+        /// The columns that are there.
+        has: Vec<String>,
+    },
+    /// The schema is there, and is not one that hypnos can work with.
+    #[error("{what}")]
+    Schema {
+        /// What is wrong, with the names.
+        what: String,
+    },
+    /// SQLite cannot compile a statement that hypnos would run: a trigger, view or index needs an extension, or the
+    /// mapping names something that is not there.
+    #[error("prepare to {verb} table {table:?}: {message}")]
+    Probe {
+        /// `read`, `delete from`, `update` or `insert into`.
+        verb: &'static str,
+        /// The table of the statement.
+        table: String,
+        /// What SQLite said.
+        message: String,
+    },
+    /// The owners table says that nobody exists, which is never believed.
+    #[error("read owners from table {table:?}: it names nobody")]
+    NoOwners {
+        /// The table.
+        table: String,
+    },
+    /// The owners table names someone in a way that no namespace can spell.
+    #[error("read owners from table {table:?}: {count} ids are neither text, integer nor UUID")]
+    UnreadableOwners {
+        /// The table.
+        table: String,
+        /// How many.
+        count: u64,
+    },
+    /// The file system refused.
+    #[error("{doing}")]
+    Io {
+        /// Verb and object.
+        doing: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// SQLite refused.
+    #[error("{doing}")]
+    Sqlite {
+        /// Verb and object.
+        doing: &'static str,
+        /// The cause.
+        source: rusqlite::Error,
+    },
+}
+
+/// What kind of trouble a [`RowError`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowErrorKind {
+    /// There is no store at the path.
+    Missing,
+    /// The schema does not match the mapping.
+    Schema,
+    /// Another connection holds the lock: later it may work.
+    Busy,
+    /// The file is damaged, or no database.
+    Corrupt,
+    /// Everything else: permissions, full disk, failing disk.
+    Other,
+}
+
+impl RowError {
+    /// Wraps an error of SQLite with what was being done.
+    pub(super) fn sqlite(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
+        move |source| Self::Sqlite { doing, source }
+    }
+
+    /// Wraps an error of the file system with what was being done.
+    pub(super) fn io(doing: String) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+
+    /// A schema that hypnos cannot work with.
+    pub(super) fn schema(what: impl Into<String>) -> Self {
+        Self::Schema { what: what.into() }
+    }
+
+    /// The kind of trouble.
+    #[must_use]
+    pub fn kind(&self) -> RowErrorKind {
+        match self {
+            Self::Missing { .. } | Self::NotAFile { .. } | Self::Empty { .. } => {
+                RowErrorKind::Missing
+            }
+            Self::NotADatabase { .. } => RowErrorKind::Corrupt,
+            Self::NoTable { .. }
+            | Self::NoColumn { .. }
+            | Self::Schema { .. }
+            | Self::Probe { .. } => RowErrorKind::Schema,
+            Self::NoOwners { .. } | Self::UnreadableOwners { .. } => RowErrorKind::Other,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => RowErrorKind::Missing,
+                _ => RowErrorKind::Other,
+            },
+            Self::Sqlite { source, .. } => match source.sqlite_error_code() {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => RowErrorKind::Busy,
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => RowErrorKind::Corrupt,
+                Some(ErrorCode::SchemaChanged) => RowErrorKind::Schema,
+                _ => RowErrorKind::Other,
+            },
+        }
+    }
+
+    /// What an operator can do about it, where there is something to say beyond the message.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing { .. } | Self::NotAFile { .. } => {
+                Some("check store.rows.path; hypnos never creates a row database")
+            }
+            Self::Empty { .. } => Some(
+                "a failed copy leaves such a file: restore it, or let the application create its tables",
+            ),
+            Self::NoTable { .. } | Self::NoColumn { .. } => Some(
+                "check the mapping in store.rows against the schema; a column that may be missing is written `name?`",
+            ),
+            Self::Probe { .. } => Some(
+                "a trigger, view or index of the table needs an extension that hypnos does not load",
+            ),
+            Self::NoOwners { .. } | Self::UnreadableOwners { .. } => {
+                Some("check store.owners; nothing is swept until it can be read")
+            }
+            Self::NotADatabase { .. } | Self::Schema { .. } => None,
+            Self::Io { source, .. } => (source.kind() == io::ErrorKind::PermissionDenied)
+                .then_some("hypnos needs to read and write the file and its folder"),
+            Self::Sqlite { source, .. } => match source.sqlite_error_code()? {
+                ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+                    Some("another program holds the lock; hypnos tries again on its next run")
+                }
+                ErrorCode::DatabaseCorrupt => Some("restore it from a verified pair"),
+                ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => Some(
+                    "hypnos needs to read and write the file and its folder; after a crash of the application, it has to open the database once",
+                ),
+                ErrorCode::DiskFull => Some("free space on the disk of the database"),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// A list of names, as a sentence has it.
+struct Listed<'a>(&'a [String]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        f.write_str(&self.0.join(", "))
+    }
+}

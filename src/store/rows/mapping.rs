@@ -1,0 +1,368 @@
+//! What the columns of the memories mean: the configured mapping, bound to the schema that is really there.
+//!
+//! Every name is checked against the live schema when it is bound, so that a misspelt column stops before any write
+//! and says what there is instead. Views and virtual tables are refused: their rows are not their own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+use super::schema::{self, Table, quoted};
+use super::value::{self, Affinity};
+use super::{RowError, time};
+use crate::config::{self, Source, TimeFormat};
+use crate::memory::{Memory, MemoryId, Namespace, Role};
+use crate::store::image::RowImage;
+
+/// Where `{tenant}` stands in paths and namespaces.
+pub(super) const TENANT: &str = "{tenant}";
+
+/// The mapping of one row database.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    /// The table of memories.
+    pub(super) table: Table,
+    /// The key column, as the schema spells it.
+    pub(super) id: String,
+    /// What the key column makes of values.
+    pub(super) ids: Affinity,
+    tenant: Option<String>,
+    namespace: String,
+    partition_tenant: Option<Arc<str>>,
+    roles: Vec<BoundRole>,
+    ttl_unit: Duration,
+}
+
+/// A role and where it is read from.
+#[derive(Debug)]
+pub(super) struct BoundRole {
+    role: Role,
+    /// The SQL expression.
+    expression: String,
+    /// The column, when the role is a column of its own that can be written.
+    pub(super) column: Option<String>,
+    /// How a time is written there.
+    pub(super) time: TimeFormat,
+}
+
+impl Mapping {
+    /// Binds the configuration to a schema.
+    ///
+    /// # Errors
+    ///
+    /// When the table or a column is missing, or rows could not be addressed.
+    pub(super) fn bind(
+        conn: &Connection,
+        tables: &[Table],
+        rows: &config::Rows,
+        partition_tenant: Option<&Arc<str>>,
+    ) -> Result<Self, RowError> {
+        let table = find_table(conn, tables, &rows.table)?;
+        let id = find_column(table, &rows.id)?;
+        if id.generated {
+            return Err(RowError::schema(format!(
+                "column {:?} of table {:?} is generated, and cannot be the id",
+                id.name, table.name
+            )));
+        }
+        require_unique(conn, table, &id.name)?;
+        let tenant = match &rows.tenant {
+            Some(source) => Some(
+                bind_source(conn, table, source)?
+                    .map_or_else(|| "NULL".to_owned(), |bound| bound.expression),
+            ),
+            None => None,
+        };
+        if rows.namespace.contains(TENANT) && tenant.is_none() && partition_tenant.is_none() {
+            return Err(RowError::schema(format!(
+                "namespace {:?} needs a tenant, and neither a column nor the path names one",
+                rows.namespace
+            )));
+        }
+        let mut roles = Vec::with_capacity(rows.roles.len());
+        for (role, source) in &rows.roles {
+            if let Some(bound) = bind_source(conn, table, source)? {
+                roles.push(BoundRole {
+                    role: *role,
+                    ..bound
+                });
+            }
+        }
+        Ok(Self {
+            id: id.name.clone(),
+            ids: id.affinity,
+            table: table.clone(),
+            tenant,
+            namespace: rows.namespace.clone(),
+            partition_tenant: partition_tenant.cloned(),
+            roles,
+            ttl_unit: rows.ttl_unit,
+        })
+    }
+
+    /// Where a role is read from, if the schema has it.
+    pub(super) fn role(&self, role: Role) -> Option<&BoundRole> {
+        self.roles.iter().find(|bound| bound.role == role)
+    }
+
+    /// The table of memories, quoted.
+    pub(super) fn from(&self) -> String {
+        quoted(&self.table.name)
+    }
+
+    /// The expression of the tenant; `NULL` when rows do not name one.
+    pub(super) fn tenant_expression(&self) -> &str {
+        self.tenant.as_deref().unwrap_or("NULL")
+    }
+
+    /// The expression of a reference to another memory, NULL where it refers to nothing: NULL, blank text, 0.
+    pub(super) fn reference_expression(&self, role: Role) -> Option<String> {
+        let expression = &self.role(role)?.expression;
+        Some(format!(
+            "CASE WHEN trim({expression}) NOT IN ('', '0') THEN {expression} END"
+        ))
+    }
+
+    /// `SELECT` of id, tenant and the roles asked for, as [`Self::memory`] reads them.
+    pub(super) fn select_sql(&self, roles: &[Role]) -> String {
+        let mut list = format!("{}, {}", quoted(&self.id), self.tenant_expression());
+        for role in roles {
+            list.push_str(", ");
+            list.push_str(self.role(*role).map_or("NULL", |bound| &bound.expression));
+        }
+        format!("SELECT {list} FROM {}", self.from())
+    }
+
+    /// `SELECT` of id, tenant and the whole row, by id.
+    pub(super) fn image_sql(&self) -> String {
+        format!(
+            "SELECT {id}, {}, {} FROM {} WHERE {id} = ?1",
+            self.tenant_expression(),
+            self.table.image_list(),
+            self.from(),
+            id = quoted(&self.id),
+        )
+    }
+
+    /// Every statement that reads memories.
+    pub(super) fn statements(&self) -> Vec<String> {
+        let all: Vec<Role> = self.roles.iter().map(|bound| bound.role).collect();
+        vec![self.select_sql(&all), self.image_sql()]
+    }
+
+    /// Reads one memory from a row of [`Self::select_sql`].
+    pub(super) fn memory(
+        &self,
+        row: &Row<'_>,
+        roles: &[Role],
+        namespaces: &mut Namespaces<'_>,
+    ) -> rusqlite::Result<Memory> {
+        let mut memory = Memory {
+            id: value::id_of(row.get_ref(0)?),
+            namespace: namespaces.of(row.get_ref(1)?),
+            ..Memory::default()
+        };
+        for (index, role) in roles.iter().enumerate() {
+            if let Some(bound) = self.role(*role) {
+                self.fill(&mut memory, bound, row.get_ref(index + 2)?);
+            }
+        }
+        Ok(memory)
+    }
+
+    fn fill(&self, memory: &mut Memory, bound: &BoundRole, value: ValueRef<'_>) {
+        let text = || value::text_of(value).map(std::borrow::Cow::into_owned);
+        let moment = || time::decode(value, &bound.time);
+        let reference = || value::reference_of(value, self.ids);
+        match bound.role {
+            Role::Content => memory.content = text(),
+            Role::Type => memory.kind = text(),
+            Role::CreatedAt => memory.created_at = moment(),
+            Role::UpdatedAt => memory.updated_at = moment(),
+            Role::LastUsedAt => memory.last_used_at = moment(),
+            Role::ConfirmedAt => memory.confirmed_at = moment(),
+            Role::ExpiresAt => memory.expires_at = moment(),
+            Role::ValidTo => memory.valid_to = moment(),
+            Role::DeletedAt => memory.deleted_at = moment(),
+            Role::Ttl => memory.ttl = time::decode_ttl(value, self.ttl_unit),
+            Role::SupersededBy => memory.superseded_by = reference(),
+            Role::Supersedes => memory.supersedes = reference(),
+            Role::Uses => memory.uses = value::count_of(value),
+            Role::Salience => memory.salience = value::number_of(value),
+            Role::Source => memory.source = text(),
+            Role::Pinned => memory.pinned = value::flag_of(value),
+            Role::Trust => memory.trust = value::number_of(value),
+            Role::Point => {
+                memory.point = value::spelling_of(value).map(std::borrow::Cow::into_owned);
+            }
+        }
+    }
+
+    /// A reader of namespaces, for one scan.
+    pub(super) fn namespaces(&self) -> Namespaces<'_> {
+        let one = |tenant: &str| Namespace::parse(&self.namespace.replace(TENANT, tenant));
+        Namespaces {
+            template: &self.namespace,
+            common: match (&self.tenant, &self.partition_tenant) {
+                (Some(_), _) => None,
+                (None, Some(tenant)) => Some(one(tenant)),
+                (None, None) => Some(one("")),
+            },
+            known: HashMap::new(),
+        }
+    }
+
+    /// Reads the whole row of a memory, by its exact id: a column that ignores case finds others, too.
+    pub(super) fn fetch(
+        &self,
+        conn: &Connection,
+        id: &MemoryId,
+    ) -> rusqlite::Result<Option<RowImage>> {
+        let mut namespaces = self.namespaces();
+        let found = self.fetch_with_namespace(conn, id, &mut namespaces)?;
+        Ok(found.map(|(image, _)| image))
+    }
+
+    /// Reads the whole row of a memory, and whose it is.
+    pub(super) fn fetch_with_namespace(
+        &self,
+        conn: &Connection,
+        id: &MemoryId,
+        namespaces: &mut Namespaces<'_>,
+    ) -> rusqlite::Result<Option<(RowImage, Option<Namespace>)>> {
+        let mut statement = conn.prepare_cached(&self.image_sql())?;
+        let mut rows = statement.query([id])?;
+        while let Some(row) = rows.next()? {
+            if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
+                let namespace = namespaces.of(row.get_ref(1)?);
+                return Ok(Some((self.table.image(row, 2)?, namespace)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Namespaces by tenant: a store has few of them and many rows.
+pub(super) struct Namespaces<'a> {
+    template: &'a str,
+    /// The namespace of every row, where rows do not name a tenant.
+    common: Option<Option<Namespace>>,
+    known: HashMap<String, Option<Namespace>>,
+}
+
+impl Namespaces<'_> {
+    /// The namespace of a row with this tenant. `None` when it is NULL, blank or no key.
+    pub(super) fn of(&mut self, tenant: ValueRef<'_>) -> Option<Namespace> {
+        if let Some(common) = &self.common {
+            return common.clone();
+        }
+        let tenant = value::spelling_of(tenant)?;
+        if let Some(known) = self.known.get(tenant.as_ref()) {
+            return known.clone();
+        }
+        let namespace = Namespace::parse(&self.template.replace(TENANT, &tenant));
+        self.known.insert(tenant.into_owned(), namespace.clone());
+        namespace
+    }
+}
+
+/// Finds an ordinary table.
+pub(super) fn find_table<'a>(
+    conn: &Connection,
+    tables: &'a [Table],
+    name: &str,
+) -> Result<&'a Table, RowError> {
+    if let Some(table) = tables.iter().find(|t| t.name.eq_ignore_ascii_case(name)) {
+        return Ok(table);
+    }
+    if let Some(kind) = schema::other_kind(conn, name)? {
+        return Err(RowError::schema(format!(
+            "{name:?} is a {kind}: the mapping needs the table behind it"
+        )));
+    }
+    Err(RowError::NoTable {
+        table: name.to_owned(),
+        has: tables.iter().map(|table| table.name.clone()).collect(),
+    })
+}
+
+/// Finds a column.
+pub(super) fn find_column<'a>(
+    table: &'a Table,
+    name: &str,
+) -> Result<&'a schema::Column, RowError> {
+    table.column(name).ok_or_else(|| RowError::NoColumn {
+        table: table.name.clone(),
+        column: name.to_owned(),
+        has: table.columns.iter().map(|c| c.name.clone()).collect(),
+    })
+}
+
+/// Binds a source. `None` when its column is optional and missing. The role is filled in by the caller.
+pub(super) fn bind_source(
+    conn: &Connection,
+    table: &Table,
+    source: &Source,
+) -> Result<Option<BoundRole>, RowError> {
+    if source.optional && table.column(&source.column).is_none() {
+        return Ok(None);
+    }
+    let column = find_column(table, &source.column)?;
+    let name = quoted(&column.name);
+    let expression = match &source.json {
+        None => name,
+        Some(path) => json_expression(conn, &name, path)?,
+    };
+    Ok(Some(BoundRole {
+        role: Role::Content,
+        expression,
+        column: (source.json.is_none() && !column.generated).then(|| column.name.clone()),
+        time: source.time.clone(),
+    }))
+}
+
+impl BoundRole {
+    /// The SQL expression that reads it.
+    pub(super) fn expression(&self) -> &str {
+        &self.expression
+    }
+}
+
+/// A value inside the JSON of a column: JSON text, JSON text stored as a BLOB, or JSONB. What is not JSON reads as
+/// NULL, and fails no scan.
+fn json_expression(conn: &Connection, column: &str, path: &str) -> Result<String, RowError> {
+    conn.query_row("SELECT json_extract('{}', ?1)", [path], |_| Ok(()))
+        .map_err(|_| RowError::schema(format!("{path:?} is not a JSON path")))?;
+    let path = path.replace('\'', "''");
+    Ok(format!(
+        "CASE WHEN json_valid({column}, 9) THEN json_extract({column}, '{path}') END"
+    ))
+}
+
+/// Whether a column tells the rows of its table apart.
+fn require_unique(conn: &Connection, table: &Table, column: &str) -> Result<(), RowError> {
+    if let [primary] = table.primary()[..]
+        && primary.name == column
+    {
+        return Ok(());
+    }
+    let unique = conn.query_row(
+        "SELECT EXISTS (
+            SELECT 1 FROM pragma_index_list(?1) AS i
+            WHERE i.\"unique\" AND NOT i.partial
+              AND (SELECT group_concat(name, char(0)) FROM pragma_index_info(i.name)) = ?2)",
+        [&table.name, column],
+        |row| row.get::<_, bool>(0),
+    );
+    if unique.map_err(RowError::sqlite("list the indexes"))? {
+        return Ok(());
+    }
+    Err(RowError::schema(format!(
+        "column {column:?} of table {:?} is neither its primary key nor unique, and cannot be the id",
+        table.name
+    )))
+}

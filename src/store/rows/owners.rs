@@ -1,0 +1,148 @@
+//! Who still exists.
+//!
+//! Policy: everything uncertain counts as living. An owner whose deletion time is NULL, blank or unreadable lives; so
+//! does one that stands in the table twice, once deleted and once not. A table that names nobody is an error, as is one
+//! that cannot be read: "nobody is alive" is never an answer.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::mapping::{bind_source, find_column, find_table};
+use super::{RowError, open, schema, time, value};
+use crate::clock::Timestamp;
+use crate::config;
+use crate::memory::{Moment, Namespace};
+
+/// Every owner of one scope, and whether it was deleted.
+#[derive(Debug)]
+pub struct OwnerBook {
+    scope: String,
+    owners: HashMap<String, Moment>,
+}
+
+/// Whether the owner of a namespace still exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is in the table.
+    Living,
+    /// It is in the table, marked as deleted.
+    Deleted {
+        /// When; the last instant that the stored value can mean. It may be in the future.
+        at: Timestamp,
+    },
+    /// It is not in the table.
+    Unknown,
+    /// The namespace is of a scope that the table does not speak for.
+    NoTable,
+}
+
+impl OwnerBook {
+    /// Reads the owners table, from its own file or else from the row database at `rows_path`.
+    ///
+    /// # Errors
+    ///
+    /// When the file, table or a column is missing or cannot be read, when it names nobody ([`RowError::NoOwners`]),
+    /// and when it names someone in a way that no namespace can spell.
+    pub fn read(owners: &config::Owners, rows_path: &Path) -> Result<Self, RowError> {
+        let conn = open::reader(owners.path.as_deref().unwrap_or(rows_path))?;
+        let book = Self::read_from(&conn, owners)?;
+        if book.owners.is_empty() {
+            return Err(RowError::NoOwners {
+                table: owners.table.clone(),
+            });
+        }
+        Ok(book)
+    }
+
+    fn read_from(conn: &Connection, config: &config::Owners) -> Result<Self, RowError> {
+        let tables = schema::tables(conn)?;
+        let table = find_table(conn, &tables, &config.table)?;
+        let id = find_column(table, &config.id)?;
+        let deleted_at = match &config.deleted_at {
+            Some(source) => bind_source(conn, table, source)?,
+            None => None,
+        };
+        let sql = format!(
+            "SELECT {id}, {} FROM {} WHERE {id} IS NOT NULL",
+            deleted_at.as_ref().map_or("NULL", |role| role.expression()),
+            schema::quoted(&table.name),
+            id = schema::quoted(&id.name),
+        );
+        let mut owners: HashMap<String, Moment> = HashMap::new();
+        let mut unreadable = 0;
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = conn.prepare(&sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let Some(name) = value::spelling_of(row.get_ref(0)?) else {
+                    unreadable += 1;
+                    continue;
+                };
+                let deleted = match &deleted_at {
+                    Some(role) => time::decode(row.get_ref(1)?, &role.time),
+                    None => Moment::Absent,
+                };
+                owners
+                    .entry(key(&name).into_owned())
+                    .and_modify(|known| *known = later(*known, deleted))
+                    .or_insert(deleted);
+            }
+            Ok(())
+        };
+        read().map_err(RowError::sqlite("read the owners"))?;
+        if unreadable > 0 {
+            return Err(RowError::UnreadableOwners {
+                table: table.name.clone(),
+                count: unreadable,
+            });
+        }
+        Ok(Self {
+            scope: config.scope.clone(),
+            owners,
+        })
+    }
+
+    /// Whether the owner of a namespace still exists.
+    #[must_use]
+    pub fn standing(&self, namespace: &Namespace) -> Standing {
+        if namespace.scope() != self.scope {
+            return Standing::NoTable;
+        }
+        match self.owners.get(key(namespace.owner()).as_ref()) {
+            None => Standing::Unknown,
+            Some(deleted) => deleted
+                .latest()
+                .map_or(Standing::Living, |at| Standing::Deleted { at }),
+        }
+    }
+
+    /// How many owners there are, deleted ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// Whether there are none; a book that was read has some.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+}
+
+/// What an owner is looked up by: UUIDs in one spelling, since two programs rarely agree on theirs.
+fn key(name: &str) -> Cow<'_, str> {
+    Uuid::try_parse(name).map_or(Cow::Borrowed(name), |uuid| uuid.to_string().into())
+}
+
+/// Of two entries for one owner, the one that keeps it longer.
+fn later(one: Moment, other: Moment) -> Moment {
+    match (one.latest(), other.latest()) {
+        (Some(a), Some(b)) if b > a => other,
+        (Some(_), Some(_)) | (None, _) => one,
+        (Some(_), None) => other,
+    }
+}

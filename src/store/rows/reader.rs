@@ -1,0 +1,524 @@
+//! Reading memories.
+//!
+//! Everything that a decision rests on is read inside one [`Snapshot`], a single read transaction: the decision and the
+//! row versions that it expects come from the same state of the file.
+
+use std::cell::RefCell;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use rusqlite::{Connection, Row, TransactionBehavior};
+
+use super::dependents::{Dependents, Loose};
+use super::mapping::{Mapping, Namespaces};
+use super::{Partition, RowError, open, schema, value};
+use crate::config;
+use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
+use crate::plan::Expected;
+use crate::store::image::RowImage;
+
+/// A row database, opened for reading.
+#[derive(Debug)]
+pub struct Reader {
+    conn: Connection,
+    rows: Arc<config::Rows>,
+    tenant: Option<Arc<str>>,
+    bound: RefCell<Arc<Bound>>,
+}
+
+/// The configuration, bound to one state of the schema.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) mapping: Mapping,
+    pub(super) dependents: Dependents,
+    /// The schema cookie for which it holds.
+    pub(super) cookie: i64,
+}
+
+impl Bound {
+    /// Binds the configuration to the schema as it is now.
+    pub(super) fn new(
+        conn: &Connection,
+        rows: &config::Rows,
+        tenant: Option<&Arc<str>>,
+    ) -> Result<Self, RowError> {
+        let cookie = schema::cookie(conn)?;
+        let tables = schema::tables(conn)?;
+        let mapping = Mapping::bind(conn, &tables, rows, tenant)?;
+        let dependents = Dependents::read(conn, tables, &mapping)?;
+        Ok(Self {
+            mapping,
+            dependents,
+            cookie,
+        })
+    }
+
+    /// Compiles every statement that reads memories.
+    fn probe_reads(&self, conn: &Connection) -> Result<(), RowError> {
+        for sql in self.mapping.statements() {
+            probe(conn, "read", &self.mapping.table.name, &sql)?;
+        }
+        Ok(())
+    }
+
+    /// Compiles every statement that removes, ends or puts back memories.
+    pub(super) fn probe_writes(&self, conn: &Connection) -> Result<(), RowError> {
+        for (verb, table, sql) in self.dependents.statements() {
+            probe(conn, verb, table, &sql)?;
+        }
+        let Some(valid_to) = self.mapping.role(Role::ValidTo) else {
+            return Ok(());
+        };
+        let Some(column) = &valid_to.column else {
+            return Err(RowError::schema(format!(
+                "valid_to of table {:?} is inside JSON or generated, and cannot be set",
+                self.mapping.table.name
+            )));
+        };
+        let sql = self.mapping.table.update_sql([column.as_str()]);
+        probe(conn, "update", &self.mapping.table.name, &sql)
+    }
+}
+
+/// Compiles a statement with its triggers, without running it.
+fn probe(conn: &Connection, verb: &'static str, table: &str, sql: &str) -> Result<(), RowError> {
+    match conn.prepare(&format!("EXPLAIN {sql}")) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(RowError::Probe {
+            verb,
+            table: table.to_owned(),
+            message: message_of(&error),
+        }),
+    }
+}
+
+/// What `SQLite` said, without the statement.
+fn message_of(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl Reader {
+    /// Opens a partition, and compiles every statement that will read from it.
+    pub(super) fn open(partition: &Partition, rows: Arc<config::Rows>) -> Result<Self, RowError> {
+        let conn = open::reader(&partition.path)?;
+        let tenant = partition.tenant.clone();
+        let bound = Bound::new(&conn, &rows, tenant.as_ref())?;
+        bound.probe_reads(&conn)?;
+        Ok(Self {
+            conn,
+            rows,
+            tenant,
+            bound: RefCell::new(Arc::new(bound)),
+        })
+    }
+
+    /// Runs `f` inside one read transaction.
+    ///
+    /// # Errors
+    ///
+    /// What `f` returns; also when the transaction cannot begin, or the schema has changed into one that does not fit
+    /// the mapping.
+    pub fn snapshot<T, E: From<RowError>>(
+        &self,
+        f: impl FnOnce(&Snapshot<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let transaction =
+            rusqlite::Transaction::new_unchecked(&self.conn, TransactionBehavior::Deferred)
+                .map_err(RowError::sqlite("begin a read transaction"))?;
+        // The first read fixes the state that all others see.
+        let cookie = schema::cookie(&self.conn)?;
+        if self.bound.borrow().cookie != cookie {
+            let bound = Bound::new(&self.conn, &self.rows, self.tenant.as_ref())?;
+            bound.probe_reads(&self.conn)?;
+            *self.bound.borrow_mut() = Arc::new(bound);
+        }
+        let snapshot = Snapshot {
+            conn: &self.conn,
+            bound: Arc::clone(&self.bound.borrow()),
+        };
+        let result = f(&snapshot)?;
+        transaction
+            .finish()
+            .map_err(RowError::sqlite("end a read transaction"))?;
+        Ok(result)
+    }
+
+    /// Compiles every statement that would remove, end or put back memories, triggers included, and runs none: what
+    /// needs an extension is found before the first write.
+    ///
+    /// # Errors
+    ///
+    /// [`RowError::Probe`] with the table and what `SQLite` said; [`RowError::Schema`] when `valid_to` cannot be set.
+    pub fn explain(&self) -> Result<(), RowError> {
+        self.bound.borrow().probe_writes(&self.conn)
+    }
+
+    /// A number that changes when another connection commits to the file.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn data_version(&self) -> Result<i64, RowError> {
+        self.pragma("data_version")
+    }
+
+    /// The journal mode, in lower case: `delete`, `wal` and so on.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn journal_mode(&self) -> Result<String, RowError> {
+        self.pragma("journal_mode")
+    }
+
+    /// How many rows of the whole file violate a foreign key, enforced or not.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or a foreign key does not fit its parent table.
+    pub fn foreign_key_check(&self) -> Result<u64, RowError> {
+        self.conn
+            .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
+                count_at(row, 0)
+            })
+            .map_err(RowError::sqlite("check the foreign keys"))
+    }
+
+    /// Checks the file for damage; returns the first that was found.
+    ///
+    /// # Errors
+    ///
+    /// When the check could not be run.
+    pub fn integrity(&self) -> Result<Option<String>, RowError> {
+        let first: String = self
+            .conn
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(RowError::sqlite("check the database for damage"))?;
+        Ok((first != "ok").then_some(first))
+    }
+
+    fn pragma<T: rusqlite::types::FromSql>(&self, name: &str) -> Result<T, RowError> {
+        self.conn
+            .pragma_query_value(None, name, |row| row.get(0))
+            .map_err(RowError::sqlite("ask the database about itself"))
+    }
+}
+
+/// One state of a row database.
+#[derive(Debug)]
+pub struct Snapshot<'a> {
+    conn: &'a Connection,
+    bound: Arc<Bound>,
+}
+
+/// Why a memory must be left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Blocker {
+    /// A row of this table refers to it, and the schema forbids that it goes.
+    Referenced {
+        /// The table.
+        table: String,
+    },
+    /// The schema would take another memory along, which is not hidden behind it.
+    TakesAlong,
+}
+
+/// How many memories there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// By namespace.
+    pub by_namespace: BTreeMap<Namespace, u64>,
+    /// Those whose tenant is NULL, blank or no key.
+    pub without_namespace: u64,
+}
+
+impl Snapshot<'_> {
+    /// Visits every memory until `visit` breaks. Only the columns of `roles` are read; id and namespace always.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read; what was visited before then is not the whole.
+    pub fn scan(
+        &self,
+        roles: &[Role],
+        visit: &mut dyn FnMut(Memory) -> ControlFlow<()>,
+    ) -> Result<(), RowError> {
+        let mapping = &self.bound.mapping;
+        let mut scan = || -> rusqlite::Result<()> {
+            let mut statement = self.conn.prepare_cached(&mapping.select_sql(roles))?;
+            let mut namespaces = mapping.namespaces();
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if visit(mapping.memory(row, roles, &mut namespaces)?).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        scan().map_err(RowError::sqlite("scan the memories"))
+    }
+
+    /// Reads memories by id, in the order of `ids`; those that do not exist are left out.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
+        let mapping = &self.bound.mapping;
+        let read = || -> rusqlite::Result<Vec<Memory>> {
+            let sql = format!(
+                "{} WHERE {} = ?1",
+                mapping.select_sql(roles),
+                schema::quoted(&mapping.id)
+            );
+            let mut statement = self.conn.prepare_cached(&sql)?;
+            let mut namespaces = mapping.namespaces();
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                let mut rows = statement.query([id])?;
+                while let Some(row) = rows.next()? {
+                    if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
+                        found.push(mapping.memory(row, roles, &mut namespaces)?);
+                        break;
+                    }
+                }
+            }
+            Ok(found)
+        };
+        read().map_err(RowError::sqlite("read memories"))
+    }
+
+    /// The versions of the rows of `ids`, in the same order; `None` for those that do not exist.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn versions(&self, ids: &[MemoryId]) -> Result<Vec<Option<Version>>, RowError> {
+        let version = |id| {
+            let row = self.bound.mapping.fetch(self.conn, id)?;
+            Ok(row.map(|row| row.version()))
+        };
+        let versions: rusqlite::Result<_> = ids.iter().map(version).collect();
+        versions.map_err(RowError::sqlite("read memories"))
+    }
+
+    /// The memories hidden behind each of `ids`, deepest first: superseded by it, by those, and so on, as either side
+    /// of a replacement tells it. Ids with nothing behind them are left out; a memory of another namespace is never
+    /// behind one. Reads the table once, however many ids there are.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn hidden_behind(
+        &self,
+        ids: &[MemoryId],
+    ) -> Result<HashMap<MemoryId, Vec<Expected>>, RowError> {
+        let find = || -> rusqlite::Result<HashMap<MemoryId, Vec<Expected>>> {
+            let mut chains = Chains::read(self.conn, &self.bound.mapping)?;
+            let mut hidden = HashMap::new();
+            for id in ids {
+                let behind = chains.behind(id)?;
+                if !behind.is_empty() {
+                    hidden.insert(id.clone(), behind);
+                }
+            }
+            Ok(hidden)
+        };
+        find().map_err(RowError::sqlite("follow superseded memories"))
+    }
+
+    /// Those of `ids` that must be left alone, and why. Costs nothing where the schema cannot forbid anything.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn blockers(&self, ids: &[MemoryId]) -> Result<HashMap<MemoryId, Blocker>, RowError> {
+        let Bound {
+            mapping,
+            dependents,
+            ..
+        } = &*self.bound;
+        if !dependents.can_block(mapping) {
+            return Ok(HashMap::new());
+        }
+        let find = || -> rusqlite::Result<HashMap<MemoryId, Blocker>> {
+            let mut loose = Loose::default();
+            loose.refresh(self.conn, dependents)?;
+            let mut chains = Chains::read(self.conn, mapping)?;
+            let mut blockers = HashMap::new();
+            for id in ids {
+                let Some(root) = mapping.fetch(self.conn, id)? else {
+                    continue;
+                };
+                let mut rows = vec![root];
+                for hidden in chains.behind(id)? {
+                    rows.extend(mapping.fetch(self.conn, &hidden.id)?);
+                }
+                let walk = dependents.walk(self.conn, &loose, &rows)?;
+                if walk.takes_along {
+                    blockers.insert(id.clone(), Blocker::TakesAlong);
+                } else if let Some(table) = walk.forbidden_by {
+                    blockers.insert(id.clone(), Blocker::Referenced { table });
+                }
+            }
+            Ok(blockers)
+        };
+        find().map_err(RowError::sqlite("look for rows that forbid a removal"))
+    }
+
+    /// Counts the memories.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be read.
+    pub fn census(&self) -> Result<Census, RowError> {
+        let mapping = &self.bound.mapping;
+        let count = || -> rusqlite::Result<Census> {
+            let mut statement = self.conn.prepare_cached(&format!(
+                "SELECT {}, count(*) FROM {} GROUP BY 1",
+                mapping.tenant_expression(),
+                mapping.from()
+            ))?;
+            let mut namespaces = mapping.namespaces();
+            let mut census = Census::default();
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let count = count_at(row, 1)?;
+                match namespaces.of(row.get_ref(0)?) {
+                    Some(namespace) => *census.by_namespace.entry(namespace).or_default() += count,
+                    None => census.without_namespace += count,
+                }
+            }
+            Ok(census)
+        };
+        count().map_err(RowError::sqlite("count the memories"))
+    }
+
+    /// How many memories say that they were superseded by one that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be read.
+    pub fn broken_chains(&self) -> Result<u64, RowError> {
+        let mapping = &self.bound.mapping;
+        let Some(reference) = mapping.reference_expression(Role::SupersededBy) else {
+            return Ok(0);
+        };
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT {reference} AS newer FROM {table}) AS hidden
+             WHERE newer IS NOT NULL AND NOT EXISTS
+               (SELECT 1 FROM {table} AS other WHERE other.{id} = hidden.newer)",
+            table = mapping.from(),
+            id = schema::quoted(&mapping.id),
+        );
+        self.conn
+            .query_row(&sql, [], |row| count_at(row, 0))
+            .map_err(RowError::sqlite("count broken chains"))
+    }
+}
+
+/// The result of a `count(*)`.
+fn count_at(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get(column).map(i64::unsigned_abs)
+}
+
+/// What replaced what, in one table.
+struct Chains<'a> {
+    conn: &'a Connection,
+    mapping: &'a Mapping,
+    namespaces: Namespaces<'a>,
+    /// The memories directly behind a memory.
+    older: HashMap<MemoryId, Vec<MemoryId>>,
+    known: HashMap<MemoryId, Option<(Option<Namespace>, Version)>>,
+}
+
+impl<'a> Chains<'a> {
+    fn read(conn: &'a Connection, mapping: &'a Mapping) -> rusqlite::Result<Self> {
+        let mut chains = Self {
+            conn,
+            mapping,
+            namespaces: mapping.namespaces(),
+            older: HashMap::new(),
+            known: HashMap::new(),
+        };
+        let superseded_by = mapping.reference_expression(Role::SupersededBy);
+        let supersedes = mapping.reference_expression(Role::Supersedes);
+        if superseded_by.is_none() && supersedes.is_none() {
+            return Ok(chains);
+        }
+        let mut statement = conn.prepare_cached(&format!(
+            "SELECT id, newer, older FROM (SELECT {} AS id, {} AS newer, {} AS older FROM {})
+             WHERE newer IS NOT NULL OR older IS NOT NULL",
+            schema::quoted(&mapping.id),
+            superseded_by.as_deref().unwrap_or("NULL"),
+            supersedes.as_deref().unwrap_or("NULL"),
+            mapping.from()
+        ))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let Some(id) = value::id_of(row.get_ref(0)?) else {
+                continue;
+            };
+            if let Some(newer) = value::reference_of(row.get_ref(1)?, mapping.ids) {
+                chains.older.entry(newer).or_default().push(id.clone());
+            }
+            if let Some(older) = value::reference_of(row.get_ref(2)?, mapping.ids) {
+                chains.older.entry(id).or_default().push(older);
+            }
+        }
+        Ok(chains)
+    }
+
+    /// Everything behind a memory, deepest first. A chain that bites its tail ends where it began.
+    fn behind(&mut self, root: &MemoryId) -> rusqlite::Result<Vec<Expected>> {
+        if !self.older.contains_key(root) {
+            return Ok(Vec::new());
+        }
+        let Some((namespace, _)) = self.look_up(root)? else {
+            return Ok(Vec::new());
+        };
+        let mut seen = HashSet::from([root.clone()]);
+        let mut behind: Vec<Expected> = Vec::new();
+        let mut next = 0;
+        let mut newer = root.clone();
+        loop {
+            for id in self.older.get(&newer).cloned().unwrap_or_default() {
+                if !seen.insert(id.clone()) {
+                    continue;
+                }
+                match self.look_up(&id)? {
+                    Some((other, version)) if other == namespace => {
+                        behind.push(Expected { id, version });
+                    }
+                    _ => {}
+                }
+            }
+            let Some(following) = behind.get(next) else {
+                break;
+            };
+            newer = following.id.clone();
+            next += 1;
+        }
+        behind.reverse();
+        Ok(behind)
+    }
+
+    fn look_up(&mut self, id: &MemoryId) -> rusqlite::Result<Option<(Option<Namespace>, Version)>> {
+        match self.known.entry(id.clone()) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(unknown) => {
+                let found =
+                    self.mapping
+                        .fetch_with_namespace(self.conn, id, &mut self.namespaces)?;
+                let found = found.map(|(row, namespace): (RowImage, _)| (namespace, row.version()));
+                Ok(unknown.insert(found).clone())
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! Removing and ending memories, conditionally.
+//!
+//! A removal is prepared as a [`Unit`]: exact copies of every row it takes. Applying it happens in one IMMEDIATE
+//! transaction for a whole batch, in which every row is read again and compared with its copy. Whatever is not exactly
+//! as it was, or has got or lost a dependent row, is left alone and named. Nothing in that transaction reads a whole
+//! table, and each unit has a savepoint: one that a trigger or constraint refuses leaves the others alone.
+//!
+//! In the rollback journal modes a commit waits for every reader to finish: end snapshots before applying.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::params_from_iter;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::dependents::{Loose, Walk};
+use super::reader::Bound;
+use super::schema::{Table, quoted};
+use super::{Partition, RowError, open, schema, time};
+use crate::clock::Timestamp;
+use crate::config;
+use crate::memory::{MemoryId, Role};
+use crate::store::image::{RowImage, SqlValue, Unit};
+
+/// A row database, opened for writing.
+#[derive(Debug)]
+pub struct Writer {
+    pub(super) conn: Connection,
+    rows: Arc<config::Rows>,
+    tenant: Option<Arc<str>>,
+    pub(super) bound: Arc<Bound>,
+    loose: RefCell<Loose>,
+}
+
+/// A memory whose removal is to be prepared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The memory.
+    pub id: MemoryId,
+    /// The memories hidden behind it, deepest first, which go with it.
+    pub behind: Vec<MemoryId>,
+}
+
+/// What became of one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// All of it was removed (or ended).
+    Removed,
+    /// Some row is not as it was, or has got or lost a dependent: nothing of the unit was touched.
+    Changed,
+    /// The memory does not exist any more.
+    Absent,
+    /// A row, a constraint or a trigger forbids it: nothing of the unit was touched.
+    Blocked,
+}
+
+impl Writer {
+    /// Opens a partition, and compiles every statement that will write to it.
+    pub(super) fn open(partition: &Partition, rows: Arc<config::Rows>) -> Result<Self, RowError> {
+        let conn = open::writer(&partition.path)?;
+        let tenant = partition.tenant.clone();
+        let bound = Bound::new(&conn, &rows, tenant.as_ref())?;
+        bound.probe_writes(&conn)?;
+        Ok(Self {
+            conn,
+            rows,
+            tenant,
+            bound: Arc::new(bound),
+            loose: RefCell::default(),
+        })
+    }
+
+    /// Copies what the removal of each target would take. `None` for one that cannot be removed as it is wanted: the
+    /// memory or one behind it is gone, something else hides behind it by now, or the schema forbids it.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn units(&mut self, targets: &[Wanted]) -> Result<Vec<Option<Unit>>, RowError> {
+        self.refresh()?;
+        let transaction = self.begin(TransactionBehavior::Deferred)?;
+        let units: rusqlite::Result<_> = targets.iter().map(|target| self.unit(target)).collect();
+        let units = units.map_err(RowError::sqlite("copy memories"))?;
+        drop(transaction);
+        Ok(units)
+    }
+
+    /// Copies memories alone, without anything that hangs on them: what ending them takes.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn roots(&mut self, ids: &[MemoryId]) -> Result<Vec<Option<Unit>>, RowError> {
+        self.rebind()?;
+        let transaction = self.begin(TransactionBehavior::Deferred)?;
+        let root = |id| {
+            let row = self.bound.mapping.fetch(&self.conn, id)?;
+            Ok(row.map(|root| Unit {
+                root,
+                behind: Vec::new(),
+                children: Vec::new(),
+                detached: Vec::new(),
+            }))
+        };
+        let units: rusqlite::Result<_> = ids.iter().map(root).collect();
+        let units = units.map_err(RowError::sqlite("copy memories"))?;
+        drop(transaction);
+        Ok(units)
+    }
+
+    /// Finds out whether the file can be written at all: takes the write lock, prepares a write that changes nothing,
+    /// and rolls it back.
+    ///
+    /// # Errors
+    ///
+    /// When another connection holds the lock, or the file or its folder is read-only.
+    pub fn can_write(&mut self) -> Result<(), RowError> {
+        let transaction = self.begin(TransactionBehavior::Immediate)?;
+        let try_write = || -> rusqlite::Result<()> {
+            let version: i64 = self
+                .conn
+                .pragma_query_value(None, "user_version", |row| row.get(0))?;
+            self.conn.pragma_update(None, "user_version", version)
+        };
+        try_write().map_err(RowError::sqlite("write to the database"))?;
+        transaction
+            .rollback()
+            .map_err(RowError::sqlite("roll back a trial write"))
+    }
+
+    /// Removes units, in one transaction: each whole, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// When the transaction could not be committed; then nothing was removed.
+    pub fn delete_units(&mut self, units: &[Unit]) -> Result<Vec<Fate>, RowError> {
+        self.refresh()?;
+        let transaction = self.begin(TransactionBehavior::Immediate)?;
+        self.require_bound()?;
+        let mut verdicts = Vec::with_capacity(units.len());
+        for unit in units {
+            let verdict = self.compare(unit);
+            verdicts.push(verdict.map_err(RowError::sqlite("compare memories"))?);
+        }
+        let mut fates = Vec::with_capacity(units.len());
+        for (unit, verdict) in units.iter().zip(verdicts) {
+            fates.push(match verdict {
+                Ok(walk) => self.delete_unit(unit, &walk)?,
+                Err(fate) => fate,
+            });
+        }
+        let mut loose = self.loose.borrow_mut();
+        let lowered = loose.lower(&self.conn, &self.bound.dependents);
+        lowered.map_err(RowError::sqlite("delete memories"))?;
+        transaction
+            .commit()
+            .map_err(RowError::sqlite("commit the removal of memories"))?;
+        Ok(fates)
+    }
+
+    /// Ends memories of a bitemporal schema, in one transaction: sets `valid_to` of each row that is as it was.
+    ///
+    /// # Errors
+    ///
+    /// When the schema has no `valid_to` that can be set, or the transaction could not be committed; then nothing was
+    /// ended.
+    pub fn end_units(&mut self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
+        self.rebind()?;
+        let bound = Arc::clone(&self.bound);
+        let table = &bound.mapping.table;
+        let Some((column, format)) = bound
+            .mapping
+            .role(Role::ValidTo)
+            .and_then(|role| Some((role.column.as_deref()?, &role.time)))
+        else {
+            return Err(RowError::schema(format!(
+                "table {:?} has no valid_to that can be set",
+                table.name
+            )));
+        };
+        let like = self
+            .neighbour(column)
+            .map_err(RowError::sqlite("look for a valid_to"))?;
+        let sql = table.update_sql([column]);
+        let transaction = self.begin(TransactionBehavior::Immediate)?;
+        self.require_bound()?;
+        let mut fates = Vec::with_capacity(units.len());
+        for (unit, at) in units {
+            let current = self.current(&unit.root);
+            let current = current.map_err(RowError::sqlite("compare memories"))?;
+            fates.push(match current {
+                None => Fate::Absent,
+                Some(row) if row != unit.root => Fate::Changed,
+                Some(_) => {
+                    let value = time::encode(*at, format, like.as_ref());
+                    self.guarded(|writer| writer.execute(&sql, table, &unit.root, &[value]))?
+                }
+            });
+        }
+        transaction
+            .commit()
+            .map_err(RowError::sqlite("commit the ending of memories"))?;
+        Ok(fates)
+    }
+
+    /// Another value of a column of times, to write alike; one of the creation times, where the column has none.
+    fn neighbour(&self, column: &str) -> rusqlite::Result<Option<SqlValue>> {
+        let mapping = &self.bound.mapping;
+        let first = |column: &str| {
+            self.conn
+                .query_row(
+                    &format!(
+                        "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
+                        mapping.from()
+                    ),
+                    [],
+                    |row| Ok(SqlValue::from(row.get_ref(0)?)),
+                )
+                .optional()
+        };
+        if let Some(value) = first(&quoted(column))? {
+            return Ok(Some(value));
+        }
+        match (mapping.role(Role::ValidTo), mapping.role(Role::CreatedAt)) {
+            (Some(valid_to), Some(created_at)) if valid_to.time == created_at.time => {
+                first(created_at.expression())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn unit(&self, target: &Wanted) -> rusqlite::Result<Option<Unit>> {
+        let mapping = &self.bound.mapping;
+        let Some(root) = mapping.fetch(&self.conn, &target.id)? else {
+            return Ok(None);
+        };
+        let mut behind = Vec::with_capacity(target.behind.len());
+        for id in &target.behind {
+            match mapping.fetch(&self.conn, id)? {
+                Some(row) => behind.push(row),
+                None => return Ok(None),
+            }
+        }
+        let walk = self.walk(&root, &behind)?;
+        Ok(walk.is_free().then(|| Unit {
+            root,
+            behind,
+            children: walk.children,
+            detached: walk.detached.into_iter().map(|found| found.row).collect(),
+        }))
+    }
+
+    fn walk(&self, root: &RowImage, behind: &[RowImage]) -> rusqlite::Result<Walk> {
+        let removed = behind.iter().chain([root]);
+        self.bound
+            .dependents
+            .walk(&self.conn, &self.loose.borrow(), removed)
+    }
+
+    /// Reads a unit again. Returns what hangs on it when all is as it was, else its fate.
+    fn compare(&self, unit: &Unit) -> rusqlite::Result<Result<Walk, Fate>> {
+        match self.current(&unit.root)? {
+            None => return Ok(Err(Fate::Absent)),
+            Some(row) if row != unit.root => return Ok(Err(Fate::Changed)),
+            Some(_) => {}
+        }
+        for row in &unit.behind {
+            if self.current(row)?.as_ref() != Some(row) {
+                return Ok(Err(Fate::Changed));
+            }
+        }
+        let walk = self.walk(&unit.root, &unit.behind)?;
+        if walk.takes_along {
+            return Ok(Err(Fate::Changed));
+        }
+        if walk.forbidden_by.is_some() {
+            return Ok(Err(Fate::Blocked));
+        }
+        let detached: Vec<&RowImage> = walk.detached.iter().map(|found| &found.row).collect();
+        let same = same_rows(&walk.children.iter().collect::<Vec<_>>(), &unit.children)
+            && same_rows(&detached, &unit.detached);
+        Ok(if same { Ok(walk) } else { Err(Fate::Changed) })
+    }
+
+    /// The row as it is now, by its key.
+    pub(super) fn current(&self, row: &RowImage) -> rusqlite::Result<Option<RowImage>> {
+        let Some(table) = self.bound.dependents.table(&row.table) else {
+            return Ok(None);
+        };
+        match table.key_of(row) {
+            Some(key) => table.fetch(&self.conn, &key),
+            None => Ok(None),
+        }
+    }
+
+    fn delete_unit(&self, unit: &Unit, walk: &Walk) -> Result<Fate, RowError> {
+        self.guarded(|writer| {
+            for found in &walk.detached {
+                let Some(table) = writer.bound.dependents.table(&found.row.table) else {
+                    return Ok(false);
+                };
+                let set: HashMap<&str, &SqlValue> =
+                    found.set.iter().map(|(c, v)| (c.as_str(), v)).collect();
+                let mut set: Vec<_> = set.into_iter().collect();
+                set.sort_by_key(|(column, _)| *column);
+                let sql = table.update_sql(set.iter().map(|(column, _)| *column));
+                let values: Vec<SqlValue> = set.into_iter().map(|(_, v)| v.clone()).collect();
+                if !writer.execute(&sql, table, &found.row, &values)? {
+                    return Ok(false);
+                }
+            }
+            let gone = walk.children.iter().chain(&unit.behind).chain([&unit.root]);
+            for row in gone {
+                let Some(table) = writer.bound.dependents.table(&row.table) else {
+                    return Ok(false);
+                };
+                if !writer.execute(&table.delete_sql(), table, row, &[])? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Runs a statement on one row. True when it took effect, or the row is already gone (another unit of the batch or
+    /// a trigger took it); false when the row is still there, untouched.
+    fn execute(
+        &self,
+        sql: &str,
+        table: &Table,
+        row: &RowImage,
+        values: &[SqlValue],
+    ) -> rusqlite::Result<bool> {
+        let Some(key) = table.key_of(row) else {
+            return Ok(false);
+        };
+        let bound = values.iter().cloned().chain(key.values());
+        let changed = self
+            .conn
+            .prepare_cached(sql)?
+            .execute(params_from_iter(bound))?;
+        Ok(changed > 0 || table.fetch(&self.conn, &key)?.is_none())
+    }
+
+    /// Runs `change` so that it happens whole or not at all. What a constraint or trigger refuses, or `change` itself
+    /// by returning false, is [`Fate::Blocked`].
+    fn guarded(
+        &self,
+        change: impl FnOnce(&Self) -> rusqlite::Result<bool>,
+    ) -> Result<Fate, RowError> {
+        let run = |sql: &str| self.conn.prepare_cached(sql)?.execute([]);
+        let doing = || RowError::sqlite("change memories");
+        run("SAVEPOINT hypnos_unit").map_err(doing())?;
+        let fate = match change(self) {
+            Ok(true) => Fate::Removed,
+            Ok(false) => Fate::Blocked,
+            Err(error) if refused(&error) && !self.conn.is_autocommit() => Fate::Blocked,
+            Err(error) => return Err(doing()(error)),
+        };
+        if fate == Fate::Blocked {
+            run("ROLLBACK TO hypnos_unit").map_err(doing())?;
+        }
+        run("RELEASE hypnos_unit").map_err(doing())?;
+        Ok(fate)
+    }
+
+    pub(super) fn begin(&self, behavior: TransactionBehavior) -> Result<Transaction<'_>, RowError> {
+        Transaction::new_unchecked(&self.conn, behavior)
+            .map_err(RowError::sqlite("begin a transaction"))
+    }
+
+    /// Binds the mapping again if the schema has changed.
+    pub(super) fn rebind(&mut self) -> Result<(), RowError> {
+        if schema::cookie(&self.conn)? != self.bound.cookie {
+            let bound = Bound::new(&self.conn, &self.rows, self.tenant.as_ref())?;
+            bound.probe_writes(&self.conn)?;
+            self.bound = Arc::new(bound);
+            self.loose = RefCell::default();
+        }
+        Ok(())
+    }
+
+    /// Inside a transaction: the schema is still the one that the mapping is bound to.
+    pub(super) fn require_bound(&self) -> Result<(), RowError> {
+        if schema::cookie(&self.conn)? == self.bound.cookie {
+            return Ok(());
+        }
+        Err(RowError::schema(
+            "the schema changed while it was being worked with",
+        ))
+    }
+
+    /// Brings mapping and loose index up to date, outside of any writing transaction.
+    fn refresh(&mut self) -> Result<(), RowError> {
+        self.rebind()?;
+        let transaction = self.begin(TransactionBehavior::Deferred)?;
+        let mut loose = self.loose.borrow_mut();
+        let refreshed = loose.refresh(&self.conn, &self.bound.dependents);
+        refreshed.map_err(RowError::sqlite("index references"))?;
+        drop(transaction);
+        Ok(())
+    }
+}
+
+/// Whether an error says that this row may not be changed, rather than that the file cannot be.
+pub(super) fn refused(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
+    )
+}
+
+/// Whether the same rows were found, in whatever order.
+fn same_rows(found: &[&RowImage], copied: &[RowImage]) -> bool {
+    found.len() == copied.len()
+        && (found.iter().zip(copied).all(|(a, b)| *a == b)
+            || found.iter().all(|row| copied.contains(row)))
+}
