@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 use crate::memory::PointId;
 use crate::store::image::PointImage;
 
+mod payload;
 pub mod point_id;
-pub mod qdrant;
 pub mod sqlite;
+
+pub use sqlite::Access;
 
 /// Points of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
