@@ -54,10 +54,17 @@ pub enum PointId {
 }
 
 impl PointId {
-    /// Reads the text form of a point id: a UUID in any spelling, else the text itself.
+    /// Reads the text form of a point id: a UUID in any spelling, an unsigned integer as it is printed, else the text
+    /// itself.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
-        Uuid::try_parse(text).map_or_else(|_| Self::Text(text.into()), Self::Uuid)
+        if let Ok(uuid) = Uuid::try_parse(text) {
+            return Self::Uuid(uuid);
+        }
+        match text.parse::<u64>() {
+            Ok(id) if id.to_string() == text => Self::Number(id),
+            _ => Self::Text(text.into()),
+        }
     }
 }
 
@@ -375,7 +382,13 @@ mod tests {
             PointId::from_text("6BA7B8109DAD11D180B400C04FD430C8"),
             dashed
         );
-        assert_eq!(PointId::from_text("note-7"), PointId::Text("note-7".into()));
+        for text in ["note-7", "007", "+7", "-7", "18446744073709551616", ""] {
+            assert_eq!(PointId::from_text(text), PointId::Text(text.into()));
+        }
+        assert_eq!(
+            PointId::from_text("18446744073709551615"),
+            PointId::Number(u64::MAX)
+        );
     }
 
     #[test]

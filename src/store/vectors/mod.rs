@@ -2,12 +2,41 @@
 
 use std::ops::ControlFlow;
 
+use crate::config;
 use crate::memory::PointId;
+use crate::stop::Stop;
 use crate::store::image::PointImage;
 
+mod payload;
 pub mod point_id;
 pub mod qdrant;
 pub mod sqlite;
+
+pub use sqlite::Access;
+
+/// Opens the configured vector store. A Qdrant server is reached in the same way for reading and for writing.
+///
+/// # Errors
+///
+/// When it cannot be reached, or is not what the configuration says.
+pub fn open(
+    config: &config::Vectors,
+    access: Access,
+    stop: &Stop,
+) -> Result<Box<dyn VectorStore>, VectorError> {
+    let key = config.namespace_key.as_str();
+    Ok(match &config.backend {
+        config::Backend::Qdrant(server) => {
+            Box::new(qdrant::QdrantVectors::connect(server, key, stop.clone())?)
+        }
+        config::Backend::Sqlite(table) => Box::new(sqlite::SqliteVectors::open(
+            table,
+            key,
+            access,
+            stop.clone(),
+        )?),
+    })
+}
 
 /// Points of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,193 @@
+//! Between the types of hypnos and the messages of the protocol.
+
+use std::collections::HashMap;
+
+use qdrant_client::qdrant;
+use qdrant_client::qdrant::{
+    Condition, DenseVector, Filter, MultiDenseVector, NamedVectors, PointStruct, RetrievedPoint,
+    SparseVector, Value, Vector, VectorOutput, Vectors, VectorsOutput, point_id::PointIdOptions,
+    value::Kind, vector, vector_output, vectors, vectors_output,
+};
+use serde_json::{Map, Number};
+
+use crate::memory::PointId;
+use crate::store::vectors::{Selector, VectorError};
+
+/// The id as the protocol has it; `None` for text, which no Qdrant point has as its id.
+pub(super) fn to_id(id: &PointId) -> Option<qdrant::PointId> {
+    let options = match id {
+        PointId::Number(id) => PointIdOptions::Num(*id),
+        PointId::Uuid(id) => PointIdOptions::Uuid(id.to_string()),
+        PointId::Text(_) => return None,
+    };
+    Some(qdrant::PointId {
+        point_id_options: Some(options),
+    })
+}
+
+/// The id of a point that the server sent.
+pub(super) fn from_id(id: Option<&qdrant::PointId>) -> Result<PointId, VectorError> {
+    let id = match id.and_then(|id| id.point_id_options.as_ref()) {
+        Some(PointIdOptions::Num(id)) => Some(PointId::Number(*id)),
+        Some(PointIdOptions::Uuid(text)) => {
+            Some(PointId::from_text(text)).filter(|id| matches!(id, PointId::Uuid(_)))
+        }
+        None => None,
+    };
+    id.ok_or_else(|| {
+        VectorError::Malformed("the vector store sent a point without a readable id".to_owned())
+    })
+}
+
+/// The filter that selects points of one kind; `None` for all.
+pub(super) fn filter(of: Selector<'_>, namespace_key: &str) -> Option<Filter> {
+    match of {
+        Selector::All => None,
+        Selector::Namespace(namespace) => Some(Filter::must([Condition::matches(
+            namespace_key,
+            namespace.to_owned(),
+        )])),
+        // `is_empty` is true of a missing key, of null and of an empty list.
+        Selector::WithoutNamespace => Some(Filter::should([
+            Condition::is_empty(namespace_key),
+            Condition::matches(namespace_key, String::new()),
+        ])),
+    }
+}
+
+/// The filter for points of a namespace whose `key` has one of `values`, as text or as the integer it spells.
+pub(super) fn filter_matches(
+    namespace_key: &str,
+    namespace: &str,
+    key: &str,
+    values: &[String],
+) -> Filter {
+    let integers: Vec<i64> = values
+        .iter()
+        .filter_map(|value| Some((value, value.parse::<i64>().ok()?)))
+        .filter(|(value, integer)| integer.to_string() == **value)
+        .map(|(_, integer)| integer)
+        .collect();
+    let mut either = vec![Condition::matches(key, values.to_vec())];
+    if !integers.is_empty() {
+        either.push(Condition::matches(key, integers));
+    }
+    Filter::must([
+        Condition::matches(namespace_key, namespace.to_owned()),
+        Filter::should(either).into(),
+    ])
+}
+
+/// A payload as JSON.
+pub(super) fn payload(payload: HashMap<String, Value>) -> Map<String, serde_json::Value> {
+    payload
+        .into_iter()
+        .map(|(key, value)| (key, json(value)))
+        .collect()
+}
+
+fn json(value: Value) -> serde_json::Value {
+    match value.kind {
+        None | Some(Kind::NullValue(_)) => serde_json::Value::Null,
+        Some(Kind::BoolValue(value)) => value.into(),
+        Some(Kind::IntegerValue(value)) => value.into(),
+        Some(Kind::DoubleValue(value)) => {
+            Number::from_f64(value).map_or(serde_json::Value::Null, Into::into)
+        }
+        Some(Kind::StringValue(value)) => value.into(),
+        Some(Kind::ListValue(list)) => list.values.into_iter().map(json).collect(),
+        Some(Kind::StructValue(object)) => payload(object.fields).into(),
+    }
+}
+
+/// The vector of one name that a point has; `None` when it has none.
+pub(super) fn dense(
+    point: RetrievedPoint,
+    name: &str,
+) -> Result<Option<(PointId, Vec<f32>)>, VectorError> {
+    let id = from_id(point.id.as_ref())?;
+    let output = match point.vectors.and_then(|vectors| vectors.vectors_options) {
+        Some(vectors_output::VectorsOptions::Vector(output)) if name.is_empty() => Some(output),
+        Some(vectors_output::VectorsOptions::Vectors(mut named)) => named.vectors.remove(name),
+        Some(vectors_output::VectorsOptions::Vector(_)) | None => None,
+    };
+    match output.map(kind).transpose()? {
+        None => Ok(None),
+        Some(vector_output::Vector::Dense(DenseVector { data })) => Ok(Some((id, data))),
+        Some(_) => Err(VectorError::Malformed(format!(
+            "vector {name:?} of point {id} is sparse or many, not one dense vector"
+        ))),
+    }
+}
+
+/// A point as the server sent it, as the request that puts it back.
+pub(super) fn to_struct(point: RetrievedPoint) -> Result<PointStruct, VectorError> {
+    Ok(PointStruct {
+        id: point.id,
+        payload: point.payload,
+        vectors: point.vectors.map(all_vectors).transpose()?,
+    })
+}
+
+fn all_vectors(output: VectorsOutput) -> Result<Vectors, VectorError> {
+    let options = match output.vectors_options {
+        None => None,
+        Some(vectors_output::VectorsOptions::Vector(output)) => {
+            Some(vectors::VectorsOptions::Vector(one_vector(output)?))
+        }
+        Some(vectors_output::VectorsOptions::Vectors(named)) => {
+            let vectors = named
+                .vectors
+                .into_iter()
+                .map(|(name, output)| Ok((name, one_vector(output)?)))
+                .collect::<Result<_, VectorError>>()?;
+            Some(vectors::VectorsOptions::Vectors(NamedVectors { vectors }))
+        }
+    };
+    Ok(Vectors {
+        vectors_options: options,
+    })
+}
+
+fn one_vector(output: VectorOutput) -> Result<Vector, VectorError> {
+    let vector = match kind(output)? {
+        vector_output::Vector::Dense(vector) => vector::Vector::Dense(vector),
+        vector_output::Vector::Sparse(vector) => vector::Vector::Sparse(vector),
+        vector_output::Vector::MultiDense(vector) => vector::Vector::MultiDense(vector),
+    };
+    Ok(Vector {
+        vector: Some(vector),
+        ..Vector::default()
+    })
+}
+
+/// The vector in the form that servers send since 1.16; older ones send flat fields.
+#[expect(deprecated, reason = "servers before 1.16 fill only these fields")]
+fn kind(output: VectorOutput) -> Result<vector_output::Vector, VectorError> {
+    let data = output.data;
+    Ok(
+        match (output.vector, output.indices, output.vectors_count) {
+            (Some(vector), _, _) => vector,
+            (None, Some(indices), _) => vector_output::Vector::Sparse(SparseVector {
+                values: data,
+                indices: indices.data,
+            }),
+            (None, None, Some(count)) => {
+                let count = count as usize;
+                if count == 0 || data.is_empty() || !data.len().is_multiple_of(count) {
+                    return Err(VectorError::Malformed(
+                        "the vector store sent vectors of unequal length as one".to_owned(),
+                    ));
+                }
+                let vectors = data
+                    .chunks(data.len() / count)
+                    .map(|data| DenseVector {
+                        data: data.to_vec(),
+                    })
+                    .collect();
+                vector_output::Vector::MultiDense(MultiDenseVector { vectors })
+            }
+            (None, None, None) => vector_output::Vector::Dense(DenseVector { data }),
+        },
+    )
+}

@@ -1,0 +1,228 @@
+//! A Qdrant collection over gRPC.
+//!
+//! Mechanics: [`calls`] makes single calls safe (time, retries, stop), [`convert`] translates, [`read`] and [`write`]
+//! put the operations of the trait together from pages and batches that fit one message.
+//!
+//! Policy: a write counts when the server says Completed and a read afterwards shows it. A listing counts when its last
+//! page has come. A point belongs to a namespace when its key has exactly that one value: the filter of the server
+//! also finds lists that contain it, and those are left alone.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use qdrant_client::qdrant::vectors_config::Config as VectorsConfig;
+use qdrant_client::qdrant::{CollectionInfo, Distance, PayloadSchemaType, VectorParams};
+
+use crate::config;
+use crate::memory::PointId;
+use crate::stop::Stop;
+use crate::store::image::PointImage;
+
+use super::{Description, PointHead, Selector, VectorError, VectorStore};
+use calls::Calls;
+
+mod calls;
+mod convert;
+mod read;
+mod write;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+/// Bytes that one message should hold: half of the 4 MB that many servers and proxies let through.
+const MESSAGE_BYTES: u64 = 2 << 20;
+/// Vectors that a point with several under one name is taken to have.
+const MULTI_GUESS: u64 = 32;
+/// Values that a sparse vector is taken to have.
+const SPARSE_GUESS: u64 = 256;
+/// Bytes that a whole payload is taken to have.
+const PAYLOAD_GUESS: u64 = 4 << 10;
+
+/// A collection of a Qdrant server.
+pub struct QdrantVectors {
+    calls: Calls,
+    namespace_key: String,
+    /// The name of the vector that passes compare.
+    vector: String,
+    schema: Schema,
+}
+
+/// What the server says of the collection.
+#[derive(Debug, Default)]
+struct Schema {
+    dense: BTreeMap<String, VectorParams>,
+    sparse: Vec<String>,
+    /// The indexed payload keys.
+    indexed: BTreeMap<String, PayloadSchemaType>,
+}
+
+impl QdrantVectors {
+    /// Reaches the server and checks that it has the collection and the configured vector.
+    ///
+    /// # Errors
+    ///
+    /// When the server is away or refuses the key, or the collection or the vector is missing.
+    pub fn connect(
+        config: &config::Qdrant,
+        namespace_key: &str,
+        stop: Stop,
+    ) -> Result<Self, VectorError> {
+        let calls = Calls::new(config, stop)?;
+        let name = calls.collection().to_owned();
+        let answer = calls.run("describing the collection", |client| {
+            let name = name.clone();
+            async move { client.collection_info(name).await }
+        })?;
+        let info = answer.result.ok_or_else(|| VectorError::Refused {
+            call: "describing the collection",
+            reason: "the answer is empty".to_owned(),
+        })?;
+        let schema = Schema::from(info);
+        schema.check_vector(&config.collection, &config.vector)?;
+        Ok(Self {
+            calls,
+            namespace_key: namespace_key.to_owned(),
+            vector: config.vector.clone(),
+            schema,
+        })
+    }
+
+    fn is_namespace_indexed(&self) -> bool {
+        self.schema.indexed.get(&self.namespace_key) == Some(&PayloadSchemaType::Keyword)
+    }
+}
+
+impl Schema {
+    /// The vector that passes compare must be there, unless the collection has no dense vector at all.
+    fn check_vector(&self, collection: &str, vector: &str) -> Result<(), VectorError> {
+        if self.dense.contains_key(vector) || (vector.is_empty() && self.dense.is_empty()) {
+            return Ok(());
+        }
+        let others: Vec<_> = self.dense.keys().map(|name| format!("{name:?}")).collect();
+        Err(VectorError::Missing {
+            what: format!(
+                "vector {vector:?} of collection {collection:?} (it has {})",
+                others.join(", ")
+            ),
+        })
+    }
+
+    /// The bytes that all vectors of a point are likely to take.
+    fn vector_bytes(&self) -> u64 {
+        let dense: u64 = self
+            .dense
+            .values()
+            .map(|params| match params.multivector_config {
+                Some(_) => params.size * 4 * MULTI_GUESS,
+                None => params.size * 4,
+            })
+            .sum();
+        dense + self.sparse.len() as u64 * SPARSE_GUESS * 8
+    }
+}
+
+impl From<CollectionInfo> for Schema {
+    fn from(info: CollectionInfo) -> Self {
+        let params = info.config.and_then(|config| config.params);
+        let (vectors, sparse) = params.map_or((None, None), |params| {
+            (params.vectors_config, params.sparse_vectors_config)
+        });
+        let dense = match vectors.and_then(|vectors| vectors.config) {
+            Some(VectorsConfig::Params(params)) => BTreeMap::from([(String::new(), params)]),
+            Some(VectorsConfig::ParamsMap(named)) => named.map.into_iter().collect(),
+            None => BTreeMap::new(),
+        };
+        let mut sparse: Vec<_> = sparse
+            .map(|sparse| sparse.map.into_keys().collect())
+            .unwrap_or_default();
+        sparse.sort();
+        Self {
+            dense,
+            sparse,
+            indexed: info
+                .payload_schema
+                .into_iter()
+                .map(|(key, index)| (key, index.data_type()))
+                .collect(),
+        }
+    }
+}
+
+/// Points of `bytes` each that one message holds, at least one and at most `most`.
+fn page_of(bytes: u64, most: usize) -> usize {
+    usize::try_from(MESSAGE_BYTES / bytes.max(1)).map_or(most, |page| page.clamp(1, most))
+}
+
+impl VectorStore for QdrantVectors {
+    fn describe(&self) -> Result<Description, VectorError> {
+        let health = self
+            .calls
+            .run("asking for the version", |client| async move {
+                client.health_check().await
+            })?;
+        let compared = self.schema.dense.get(&self.vector);
+        let distance = compared
+            .and_then(|params| Distance::try_from(params.distance).ok())
+            .filter(|distance| *distance != Distance::UnknownDistance)
+            .map(|distance| distance.as_str_name().to_owned());
+        Ok(Description {
+            backend: "qdrant",
+            version: health.version,
+            points: self.count(Selector::All)?,
+            dimensions: compared.map(|params| params.size),
+            distance,
+            vectors: self
+                .schema
+                .dense
+                .keys()
+                .chain(&self.schema.sparse)
+                .cloned()
+                .collect(),
+            namespace_indexed: self.is_namespace_indexed(),
+        })
+    }
+
+    fn namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
+        self.list_namespaces()
+    }
+
+    fn count(&self, of: Selector<'_>) -> Result<u64, VectorError> {
+        self.count_points(of)
+    }
+
+    fn scroll(
+        &self,
+        of: Selector<'_>,
+        keys: &[&str],
+        visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
+    ) -> Result<(), VectorError> {
+        self.scroll_heads(of, keys, visit)
+    }
+
+    fn find(
+        &self,
+        namespace: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<Vec<(String, PointId)>, VectorError> {
+        self.find_points(namespace, key, values)
+    }
+
+    fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
+        self.get_vectors(ids)
+    }
+
+    fn capture(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError> {
+        self.get_images(ids)
+    }
+
+    fn remove(&self, ids: &[PointId]) -> Result<(), VectorError> {
+        self.delete_points(ids)
+    }
+
+    fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
+        self.upsert_images(images)
+    }
+}

@@ -1,0 +1,390 @@
+//! Reading: pages of a scroll, counts, namespaces, points by id.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+
+use prost::Message;
+use qdrant_client::qdrant::{
+    self, CountPoints, FacetCounts, Filter, GetPoints, PayloadIncludeSelector, PointStruct,
+    RetrievedPoint, ScrollPoints, ShardKeySelector, UpsertPoints, VectorsSelector,
+    WithPayloadSelector, WithVectorsSelector, facet_value, with_payload_selector,
+    with_vectors_selector,
+};
+use serde_json::Value;
+
+use crate::memory::PointId;
+use crate::store::image::PointImage;
+use crate::store::vectors::{PointHead, Selector, VectorError, payload};
+
+use super::calls::Failure;
+use super::{PAYLOAD_GUESS, QdrantVectors, convert, page_of};
+
+/// Points in one page of a scroll, at most.
+const LARGEST_PAGE: usize = 4_000;
+/// Bytes that an id and what surrounds it take.
+const HEAD_BYTES: u64 = 128;
+/// Bytes that one payload key is taken to have.
+const KEY_BYTES: u64 = 256;
+/// Points that are asked for by id at once, at most.
+pub(super) const LARGEST_BATCH: usize = 500;
+/// Values that a search names at once.
+const VALUES: usize = 200;
+/// Values that the first facet asks for.
+const FACET_LIMIT: u64 = 10_000;
+/// The factor by which a facet that came back full is asked again.
+const FACET_GROWTH: u64 = 8;
+
+impl QdrantVectors {
+    pub(super) fn count_points(&self, of: Selector<'_>) -> Result<u64, VectorError> {
+        let request = CountPoints {
+            collection_name: self.calls.collection().to_owned(),
+            filter: convert::filter(of, &self.namespace_key),
+            exact: Some(true),
+            ..CountPoints::default()
+        };
+        let answer = self.calls.run("counting points", |client| {
+            let request = request.clone();
+            async move { client.count(request).await }
+        })?;
+        answer
+            .result
+            .map(|result| result.count)
+            .ok_or_else(|| VectorError::Refused {
+                call: "counting points",
+                reason: "the answer is empty".to_owned(),
+            })
+    }
+
+    pub(super) fn list_namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
+        if self.is_namespace_indexed() {
+            match self.facet_namespaces() {
+                // A server that does not facet, or not that far, can still be asked for every point.
+                Err(VectorError::Refused { .. } | VectorError::MissingIndex { .. }) => {}
+                listed => return listed,
+            }
+        }
+        self.scroll_namespaces()
+    }
+
+    /// A list that is as long as was asked for may have been cut: only a shorter one is whole.
+    fn facet_namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
+        let mut limit = FACET_LIMIT;
+        loop {
+            let request = FacetCounts {
+                collection_name: self.calls.collection().to_owned(),
+                key: self.namespace_key.clone(),
+                limit: Some(limit),
+                exact: Some(true),
+                ..FacetCounts::default()
+            };
+            let answer = self.calls.run("listing namespaces", |client| {
+                let request = request.clone();
+                async move { client.facet(request).await }
+            })?;
+            if (answer.hits.len() as u64) < limit {
+                let named = answer.hits.into_iter().filter_map(|hit| {
+                    match hit.value.and_then(|value| value.variant) {
+                        Some(facet_value::Variant::StringValue(name)) if !name.is_empty() => {
+                            Some((name, hit.count))
+                        }
+                        _ => None,
+                    }
+                });
+                let sorted: BTreeMap<_, _> = named.collect();
+                return Ok(sorted.into_iter().collect());
+            }
+            limit *= FACET_GROWTH;
+        }
+    }
+
+    fn scroll_namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
+        let mut counts = BTreeMap::<String, u64>::new();
+        let key = self.namespace_key.as_str();
+        self.scroll_pages(None, &[key], &mut |page| {
+            for (_, payload) in page {
+                if let Some(namespace) = single_text(payload::lookup(&payload, key))
+                    && !namespace.is_empty()
+                {
+                    *counts.entry(namespace.to_owned()).or_default() += 1;
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(counts.into_iter().collect())
+    }
+
+    pub(super) fn scroll_heads(
+        &self,
+        of: Selector<'_>,
+        keys: &[&str],
+        visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
+    ) -> Result<(), VectorError> {
+        let mut asked = keys.to_vec();
+        if matches!(of, Selector::Namespace(_)) {
+            asked.push(&self.namespace_key);
+        }
+        let filter = convert::filter(of, &self.namespace_key);
+        self.scroll_pages(filter, &asked, &mut |page| {
+            let heads: Vec<_> = page
+                .into_iter()
+                .filter(|(_, payload)| match of {
+                    Selector::Namespace(namespace) => self.is_of(payload, namespace),
+                    Selector::All | Selector::WithoutNamespace => true,
+                })
+                .map(|(id, payload)| PointHead {
+                    id,
+                    payload: payload::select(&payload, keys),
+                })
+                .collect();
+            if heads.is_empty() {
+                ControlFlow::Continue(())
+            } else {
+                visit(heads)
+            }
+        })
+    }
+
+    pub(super) fn find_points(
+        &self,
+        namespace: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<Vec<(String, PointId)>, VectorError> {
+        let mut found = Vec::new();
+        for values in values.chunks(VALUES) {
+            let wanted: HashSet<&str> = values.iter().map(String::as_str).collect();
+            let filter = convert::filter_matches(&self.namespace_key, namespace, key, values);
+            self.scroll_pages(Some(filter), &[key, &self.namespace_key], &mut |page| {
+                for (id, payload) in page {
+                    if !self.is_of(&payload, namespace) {
+                        continue;
+                    }
+                    let texts = search_texts(payload::lookup(&payload, key));
+                    found.extend(
+                        texts
+                            .into_iter()
+                            .filter(|text| wanted.contains(text.as_str()))
+                            .map(|text| (text, id.clone())),
+                    );
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Whether a payload names exactly this namespace.
+    fn is_of(&self, payload: &serde_json::Map<String, Value>, namespace: &str) -> bool {
+        single_text(payload::lookup(payload, &self.namespace_key)) == Some(namespace)
+    }
+
+    /// Goes through every page of a scroll, with the payload keys asked for.
+    fn scroll_pages(
+        &self,
+        filter: Option<Filter>,
+        keys: &[&str],
+        visit: &mut dyn FnMut(Vec<(PointId, serde_json::Map<String, Value>)>) -> ControlFlow<()>,
+    ) -> Result<(), VectorError> {
+        let mut limit = page_of(HEAD_BYTES + KEY_BYTES * keys.len() as u64, LARGEST_PAGE);
+        let mut request = ScrollPoints {
+            collection_name: self.calls.collection().to_owned(),
+            filter,
+            with_payload: Some(include(keys)),
+            with_vectors: Some(false.into()),
+            ..ScrollPoints::default()
+        };
+        loop {
+            request.limit = u32::try_from(limit).ok();
+            let answer = self.calls.run("scrolling points", |client| {
+                let request = request.clone();
+                async move { client.scroll(request).await }
+            });
+            let answer = match answer {
+                Err(Failure::TooLarge(_)) if limit > 1 => {
+                    limit /= 2;
+                    continue;
+                }
+                answer => answer?,
+            };
+            let page = answer
+                .result
+                .into_iter()
+                .map(|point| {
+                    let id = convert::from_id(point.id.as_ref())?;
+                    Ok((id, convert::payload(point.payload)))
+                })
+                .collect::<Result<Vec<_>, VectorError>>()?;
+            if !page.is_empty() && visit(page).is_break() {
+                return Ok(());
+            }
+            match answer.next_page_offset {
+                None => return Ok(()),
+                // The offset is the id to start with: the same one again would never end.
+                next if next == request.offset => {
+                    return Err(VectorError::Malformed(
+                        "the vector store sent the same page twice".to_owned(),
+                    ));
+                }
+                next => request.offset = next,
+            }
+        }
+    }
+
+    pub(super) fn get_vectors(
+        &self,
+        ids: &[PointId],
+    ) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
+        let Some(params) = self.schema.dense.get(&self.vector) else {
+            return Ok(Vec::new());
+        };
+        let is_only_one = self.schema.dense.len() + self.schema.sparse.len() == 1;
+        let select = if is_only_one {
+            true.into()
+        } else {
+            WithVectorsSelector {
+                selector_options: Some(with_vectors_selector::SelectorOptions::Include(
+                    VectorsSelector {
+                        names: vec![self.vector.clone()],
+                    },
+                )),
+            }
+        };
+        let page = page_of(params.size * 4 + HEAD_BYTES, LARGEST_BATCH);
+        let mut vectors = Vec::with_capacity(ids.len());
+        self.get(ids, page, &include(&[]), &select, &mut |point| {
+            vectors.extend(convert::dense(point, &self.vector)?);
+            Ok(())
+        })?;
+        Ok(vectors)
+    }
+
+    pub(super) fn get_images(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError> {
+        let page = page_of(self.schema.vector_bytes() + PAYLOAD_GUESS, LARGEST_BATCH);
+        let mut images = Vec::with_capacity(ids.len());
+        self.get(ids, page, &true.into(), &true.into(), &mut |mut point| {
+            let id = convert::from_id(point.id.as_ref())?;
+            let shard_key = point.shard_key.take();
+            let request = self.upsert(vec![convert::to_struct(point)?], shard_key);
+            images.push(PointImage {
+                id,
+                body: request.encode_to_vec(),
+            });
+            Ok(())
+        })?;
+        Ok(images)
+    }
+
+    /// The request that puts points back where they were: a collection whose shards have keys needs to be told.
+    pub(super) fn upsert(
+        &self,
+        points: Vec<PointStruct>,
+        shard_key: Option<qdrant::ShardKey>,
+    ) -> UpsertPoints {
+        UpsertPoints {
+            collection_name: self.calls.collection().to_owned(),
+            wait: Some(true),
+            points,
+            shard_key_selector: shard_key.map(|key| ShardKeySelector {
+                shard_keys: vec![key],
+                fallback: None,
+            }),
+            ..UpsertPoints::default()
+        }
+    }
+
+    /// Those of `ids` that exist.
+    pub(super) fn present(&self, ids: &[PointId]) -> Result<HashSet<PointId>, VectorError> {
+        let mut present = HashSet::new();
+        self.get(
+            ids,
+            LARGEST_BATCH,
+            &include(&[]),
+            &false.into(),
+            &mut |point| {
+                present.insert(convert::from_id(point.id.as_ref())?);
+                Ok(())
+            },
+        )?;
+        Ok(present)
+    }
+
+    /// Visits those of `ids` that exist, in batches of `page`, and smaller ones when the answer gets too large.
+    fn get(
+        &self,
+        ids: &[PointId],
+        page: usize,
+        with_payload: &WithPayloadSelector,
+        with_vectors: &WithVectorsSelector,
+        visit: &mut dyn FnMut(RetrievedPoint) -> Result<(), VectorError>,
+    ) -> Result<(), VectorError> {
+        let ids: Vec<_> = ids.iter().filter_map(convert::to_id).collect();
+        in_batches(&ids, page, |ids| {
+            let request = GetPoints {
+                collection_name: self.calls.collection().to_owned(),
+                ids: ids.to_vec(),
+                with_payload: Some(with_payload.clone()),
+                with_vectors: Some(with_vectors.clone()),
+                ..GetPoints::default()
+            };
+            let answer = self.calls.run("reading points", |client| {
+                let request = request.clone();
+                async move { client.get_points(request).await }
+            })?;
+            answer.result.into_iter().try_for_each(&mut *visit)?;
+            Ok(())
+        })
+    }
+}
+
+/// Works through `items` in batches, which are halved when one turns out too large.
+pub(super) fn in_batches<T>(
+    items: &[T],
+    mut size: usize,
+    mut work: impl FnMut(&[T]) -> Result<(), Failure>,
+) -> Result<(), VectorError> {
+    let mut rest = items;
+    while !rest.is_empty() {
+        let (batch, later) = rest.split_at(size.min(rest.len()));
+        match work(batch) {
+            Ok(()) => rest = later,
+            Err(Failure::TooLarge(_)) if batch.len() > 1 => size = batch.len() / 2,
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Asks for these payload keys only, or for none.
+fn include(keys: &[&str]) -> WithPayloadSelector {
+    if keys.is_empty() {
+        return false.into();
+    }
+    WithPayloadSelector {
+        selector_options: Some(with_payload_selector::SelectorOptions::Include(
+            PayloadIncludeSelector {
+                fields: keys.iter().map(|key| (*key).to_owned()).collect(),
+            },
+        )),
+    }
+}
+
+/// The text that stands there alone, be it in a list of one.
+fn single_text(value: Option<&Value>) -> Option<&str> {
+    match value? {
+        Value::String(text) => Some(text),
+        Value::Array(list) => match &list[..] {
+            [Value::String(text)] => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Every text by which a value is found; each element of a list is one.
+fn search_texts(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::Array(list)) => list.iter().filter_map(payload::search_text).collect(),
+        Some(value) => payload::search_text(value).into_iter().collect(),
+        None => Vec::new(),
+    }
+}

@@ -1,0 +1,276 @@
+//! What the live schema says about the configured table: checked once, before anything else is asked of it.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::config::VectorTable;
+use crate::store::vectors::VectorError;
+
+use super::failed;
+
+/// The name under which the payload column is looked for when nobody named another; a table may do without it.
+const DEFAULT_PAYLOAD: &str = "payload";
+
+/// A vector table as it is, with every name quoted and ready for a statement.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    /// The table's own name, unquoted.
+    pub(super) plain_name: String,
+    /// The table.
+    pub(super) name: String,
+    /// The column of the point id.
+    pub(super) id: String,
+    /// The column of the vector.
+    pub(super) vector: String,
+    /// An expression that gives the payload as JSON, or NULL.
+    pub(super) payload: Option<String>,
+    /// An expression that gives the namespace.
+    pub(super) namespace: String,
+    /// What identifies a row: the rowid, or the primary key of a table without one.
+    pub(super) key: Vec<String>,
+    /// Whether the rowid is no column of the table, and has to be kept apart.
+    pub(super) has_hidden_rowid: bool,
+    /// Whether the id is another name of the rowid.
+    pub(super) id_is_rowid: bool,
+    /// Whether an index leads to an id.
+    pub(super) id_indexed: bool,
+    /// Whether pages can be cut by the id alone: it is unique, and its index holds all of it.
+    pub(super) id_unique: bool,
+    /// Whether an index leads to a namespace.
+    pub(super) namespace_indexed: bool,
+    /// The stored columns, unquoted, in table order.
+    pub(super) columns: Vec<String>,
+}
+
+struct Column {
+    name: String,
+    declared: String,
+    /// Position in the primary key, from 1; 0 outside of it.
+    in_key: i64,
+    is_stored: bool,
+}
+
+struct Index {
+    first: String,
+    columns: i64,
+    is_unique: bool,
+    is_key: bool,
+}
+
+/// Quotes an identifier.
+pub(super) fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Table {
+    /// Reads the schema and finds every configured name in it.
+    pub(super) fn read(
+        connection: &Connection,
+        config: &VectorTable,
+        namespace_column: &str,
+    ) -> Result<Self, VectorError> {
+        let (plain_name, without_rowid) = find_table(connection, &config.table)?;
+        let columns = read_columns(connection, &plain_name)?;
+        let indexes = read_indexes(connection, &plain_name)?;
+        let find = |wanted: &str| {
+            find_name(columns.iter().map(|column| column.name.as_str()), wanted)
+                .map(ToOwned::to_owned)
+        };
+        let require = |wanted: &str| find(wanted).ok_or_else(|| missing_column(config, wanted));
+
+        let id = require(&config.id)?;
+        let vector = require(&config.vector)?;
+        let payload = match config.payload.as_deref() {
+            Some(DEFAULT_PAYLOAD) => find(DEFAULT_PAYLOAD),
+            Some(other) => Some(require(other)?),
+            None => None,
+        };
+        let payload = payload.map(|column| {
+            let column = quote(&column);
+            // 9: JSON text, or JSON in the binary form of SQLite.
+            format!("CASE WHEN json_valid({column}, 9) THEN {column} END")
+        });
+        let namespace = match (find(namespace_column), &payload) {
+            (Some(column), _) => quote(&column),
+            (None, Some(payload)) => {
+                format!("json_extract({payload}, {})", path(namespace_column)?)
+            }
+            (None, None) => return Err(missing_column(config, namespace_column)),
+        };
+
+        let key = key_columns(&columns, &indexes, without_rowid);
+        let id_is_rowid = matches!(&key, Key::Alias(alias) if *alias == id);
+        let leads_to = |name: &str| {
+            indexes
+                .iter()
+                .any(|index| index.first.eq_ignore_ascii_case(name))
+        };
+        let leads_to_namespace = find(namespace_column).is_some_and(|name| leads_to(&name));
+        Ok(Self {
+            id_indexed: id_is_rowid || leads_to(&id),
+            id_unique: !id_is_rowid
+                && indexes.iter().any(|index| {
+                    index.is_unique && index.columns == 1 && index.first.eq_ignore_ascii_case(&id)
+                }),
+            namespace_indexed: leads_to_namespace,
+            has_hidden_rowid: matches!(key, Key::Hidden(_)),
+            id_is_rowid,
+            key: key.quoted(),
+            name: quote(&plain_name),
+            plain_name,
+            id: quote(&id),
+            vector: quote(&vector),
+            payload,
+            namespace,
+            columns: columns
+                .into_iter()
+                .filter(|column| column.is_stored)
+                .map(|column| column.name)
+                .collect(),
+        })
+    }
+
+    /// The key columns as a list for a SELECT.
+    pub(super) fn key_list(&self) -> String {
+        self.key.join(", ")
+    }
+
+    /// A condition that one row meets: its key, from parameter `first` on.
+    pub(super) fn key_is(&self, first: usize) -> String {
+        let conditions: Vec<_> = self
+            .key
+            .iter()
+            .enumerate()
+            .map(|(i, column)| format!("{column} = ?{}", first + i))
+            .collect();
+        conditions.join(" AND ")
+    }
+}
+
+/// A JSON path as an SQL string: `'$."metadata"."doc_id"'`.
+pub(super) fn path(key: &str) -> Result<String, VectorError> {
+    if key.contains(['"', '\\']) || key.contains(char::is_control) {
+        return Err(VectorError::Malformed(format!(
+            "payload key {key:?} cannot be looked up in JSON"
+        )));
+    }
+    let mut path = String::from("'$");
+    for step in key.split('.') {
+        path.push_str(&format!(".\"{}\"", step.replace('\'', "''")));
+    }
+    path.push('\'');
+    Ok(path)
+}
+
+/// What identifies a row.
+enum Key {
+    /// An INTEGER PRIMARY KEY column, which is the rowid.
+    Alias(String),
+    /// The rowid under whichever of its names no column has taken.
+    Hidden(&'static str),
+    /// The primary key of a table WITHOUT ROWID.
+    Columns(Vec<String>),
+}
+
+impl Key {
+    fn quoted(&self) -> Vec<String> {
+        match self {
+            Self::Alias(column) => vec![quote(column)],
+            Self::Hidden(name) => vec![(*name).to_owned()],
+            Self::Columns(columns) => columns.iter().map(|column| quote(column)).collect(),
+        }
+    }
+}
+
+fn key_columns(columns: &[Column], indexes: &[Index], without_rowid: bool) -> Key {
+    let mut primary: Vec<_> = columns.iter().filter(|column| column.in_key > 0).collect();
+    primary.sort_by_key(|column| column.in_key);
+    if without_rowid {
+        return Key::Columns(primary.iter().map(|column| column.name.clone()).collect());
+    }
+    if let [only] = primary[..]
+        && only.declared.eq_ignore_ascii_case("INTEGER")
+        && !indexes.iter().any(|index| index.is_key)
+    {
+        return Key::Alias(only.name.clone());
+    }
+    let is_free = |name: &&str| find_name(columns.iter().map(|c| c.name.as_str()), name).is_none();
+    let free = ["rowid", "_rowid_", "oid"].into_iter().find(is_free);
+    Key::Hidden(free.unwrap_or("rowid"))
+}
+
+/// Finds a name as SQLite does: letters of either case are the same.
+fn find_name<'a>(mut names: impl Iterator<Item = &'a str>, wanted: &str) -> Option<&'a str> {
+    names.find(|name| name.eq_ignore_ascii_case(wanted))
+}
+
+fn missing_column(config: &VectorTable, column: &str) -> VectorError {
+    VectorError::Missing {
+        what: format!("column {column:?} of table {:?}", config.table),
+    }
+}
+
+fn find_table(connection: &Connection, wanted: &str) -> Result<(String, bool), VectorError> {
+    let found = connection
+        .query_row(
+            "SELECT name, type, wr FROM pragma_table_list \
+             WHERE schema = 'main' AND name = ?1 COLLATE NOCASE",
+            [wanted],
+            |row| {
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, String>(1)?,
+                    row.get::<_, bool>(2)?,
+                ))
+            },
+        )
+        .optional()
+        .map_err(failed("read the schema of the vector database"))?;
+    match found {
+        Some((name, kind, without_rowid)) if kind == "table" => Ok((name, without_rowid)),
+        Some((_, kind, _)) => Err(VectorError::Malformed(format!(
+            "{wanted:?} is a {kind}, not a plain table of vectors"
+        ))),
+        None => Err(VectorError::Missing {
+            what: format!("table {wanted:?}"),
+        }),
+    }
+}
+
+fn read_columns(connection: &Connection, table: &str) -> Result<Vec<Column>, VectorError> {
+    let read = || {
+        connection
+            .prepare("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?1) ORDER BY cid")?
+            .query_map([table], |row| {
+                Ok(Column {
+                    name: row.get(0)?,
+                    declared: row.get(1)?,
+                    in_key: row.get(2)?,
+                    is_stored: row.get::<_, i64>(3)? == 0,
+                })
+            })?
+            .collect::<rusqlite::Result<_>>()
+    };
+    read().map_err(failed("read the columns of the vector table"))
+}
+
+/// The indexes over every row that begin with a column; those on an expression or on some rows only lead nowhere.
+fn read_indexes(connection: &Connection, table: &str) -> Result<Vec<Index>, VectorError> {
+    let read = || {
+        connection
+            .prepare(
+                "SELECT i.name, (SELECT count(*) FROM pragma_index_info(l.name)), l.\"unique\", l.origin = 'pk' \
+                 FROM pragma_index_list(?1) l, pragma_index_info(l.name) i \
+                 WHERE NOT l.partial AND i.seqno = 0 AND i.name IS NOT NULL",
+            )?
+            .query_map([table], |row| {
+                Ok(Index {
+                    first: row.get(0)?,
+                    columns: row.get(1)?,
+                    is_unique: row.get(2)?,
+                    is_key: row.get(3)?,
+                })
+            })?
+            .collect::<rusqlite::Result<_>>()
+    };
+    read().map_err(failed("read the indexes of the vector table"))
+}
