@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use crate::exit::Exit;
-use crate::store::rows::{self, RowError};
+use crate::store::rows::{RowError, RowErrorKind};
 use crate::store::vectors::VectorError;
 
 /// A failure of a whole command.
@@ -56,8 +56,8 @@ pub fn chain(error: &dyn Error) -> String {
 impl From<&RowError> for Failure {
     fn from(error: &RowError) -> Self {
         let exit = match error.kind() {
-            rows::ErrorKind::Missing | rows::ErrorKind::Schema => Exit::NoStore,
-            rows::ErrorKind::Busy | rows::ErrorKind::Corrupt | rows::ErrorKind::Other => Exit::Failed,
+            RowErrorKind::Missing | RowErrorKind::Schema => Exit::NoStore,
+            RowErrorKind::Busy | RowErrorKind::Corrupt | RowErrorKind::Other => Exit::Failed,
         };
         Self { exit, message: chain(error), hint: error.hint().map(Into::into) }
     }

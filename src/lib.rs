@@ -1,12 +1,47 @@
 //! Hypnos: the night shift of an AI agent's memory.
+//!
+//! ```text
+//! config -> stores -> lock -> run id -> replay open intents
+//!   per store, per pass:  View(now) -> plan -> [a dry run stops here] -> guard -> apply -> re-plan -> PassReport
+//! RunReport -> journal, output, exit code
+//! ```
+//!
+//! # Layout
+//!
+//! | module | concern |
+//! | --- | --- |
+//! | [`memory`], [`clock`], [`stop`] | domain types and time, no I/O |
+//! | [`config`] | what the operator wrote, valid by construction |
+//! | [`store`] | the two halves of a store: [`store::rows`] (the truth) and [`store::vectors`] (derived) |
+//! | [`state`] | hypnos' own files: lock, journal, intents, pre-images, tombstones, sightings |
+//! | [`view`] | what a pass may see |
+//! | [`pass`] | one module a pass: decides, never writes |
+//! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
+//! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
+//! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
+//! | [`demo`] | the store that `hypnos demo` builds |
+//! | [`durable`], [`failpoint`] | files that survive a power cut, and tests that cut it |
+//!
+//! Dependencies point one way: `command -> engine -> {pass, guard, apply} -> {plan, view, store, state} -> memory`.
+//! A pass imports neither `apply` nor a store that can be written.
 
+pub mod apply;
+pub mod cli;
 pub mod clock;
+pub mod command;
 pub mod config;
 pub mod durable;
+pub mod engine;
+pub mod error;
+pub mod exit;
 pub mod failpoint;
+pub mod guard;
 pub mod memory;
+pub mod output;
 pub mod pass;
 pub mod plan;
+pub mod report;
 pub mod state;
 pub mod stop;
 pub mod store;
+pub mod view;

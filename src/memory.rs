@@ -226,8 +226,6 @@ pub enum TimeToLive {
 pub struct Memory {
     /// Key of the row; unique within its partition.
     pub id: MemoryId,
-    /// The text of the tenant column, or the tenant of the file.
-    pub tenant: Option<Arc<str>>,
     /// Whose it is. `None` when the tenant column is NULL or empty: such a row is left alone by every pass.
     pub namespace: Option<Namespace>,
     /// The text.
@@ -274,7 +272,6 @@ impl Memory {
     pub fn new(id: MemoryId) -> Self {
         Self {
             id,
-            tenant: None,
             namespace: None,
             content: None,
             kind: None,

@@ -8,13 +8,13 @@ use crate::config;
 use crate::guard::Census;
 use crate::memory::{Namespace, PointId};
 use crate::pass::{Cx, PassError};
-use crate::plan::{Plan, Unread};
+use crate::plan::{Plan, Sighting, Unread};
 use crate::store::Stores;
 use crate::store::rows::{OwnerBook, Partition, RowError, Snapshot, Standing};
 use crate::store::vectors::VectorReader;
 
 /// When each absent thing was first seen.
-pub type Sightings = BTreeMap<(Namespace, PointId), Timestamp>;
+pub type Sightings = BTreeMap<Sighting, Timestamp>;
 
 /// One store, read-only, at one instant.
 pub struct View<'a> {
@@ -51,7 +51,8 @@ impl<'a> View<'a> {
     /// When an earlier run first saw that a point is without its row or owner, every run since seeing the same.
     #[must_use]
     pub fn first_seen(&self, namespace: &Namespace, point: &PointId) -> Option<Timestamp> {
-        self.sightings.get(&(namespace.clone(), point.clone())).copied()
+        let sighting = Sighting { namespace: namespace.clone(), point: point.clone() };
+        self.sightings.get(&sighting).copied()
     }
 
     /// The vector store, if there is one.
@@ -76,6 +77,12 @@ impl<'a> View<'a> {
     /// When the folder of the tenants cannot be listed.
     pub fn partitions(&self) -> Result<Vec<Partition>, RowError> {
         self.stores.rows.partitions()
+    }
+
+    /// Whether something is where the file of a tenant would be.
+    #[must_use]
+    pub fn has_file(&self, tenant: &str) -> bool {
+        self.stores.rows.has_file(tenant)
     }
 
     /// Reads one row database.
@@ -134,8 +141,10 @@ impl<'a> View<'a> {
     pub fn census(&self, with_points: bool) -> Result<Census, PassError> {
         let mut census = Census::default();
         for partition in self.partitions()? {
-            match self.read(&partition, Snapshot::count_by_namespace) {
-                Ok(counts) => counts.into_iter().for_each(|(ns, n)| *census.rows.entry(ns).or_default() += n),
+            match self.read(&partition, Snapshot::census) {
+                Ok(rows) => {
+                    rows.by_namespace.into_iter().for_each(|(ns, n)| *census.rows.entry(ns).or_default() += n);
+                }
                 Err(error) if partition.tenant.is_none() => return Err(error.into()),
                 Err(_) => {}
             }

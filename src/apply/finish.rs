@@ -66,7 +66,6 @@ fn remove_rows(writer: &mut Writer, pace: &mut Pace, written: &[Written]) -> Res
     let mut rest = written;
     while !rest.is_empty() {
         let (batch, after) = rest.split_at(pace.size().min(rest.len()));
-        writer.prepare()?;
         hit(Failpoint::RowsBefore)?;
         fates.extend(pace.run(|| remove_batch(writer, batch))?);
         hit(Failpoint::RowsCommitted)?;
@@ -132,7 +131,7 @@ pub(super) fn put_missing_back(job: &Job<'_>, images: &[&PointImage]) -> Result<
 /// its key, which must not inherit its vector.
 fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result<bool, ApplyError> {
     let (Some(id), Some(unit)) = (&intent.memory, &intent.unit) else { return Ok(false) };
-    let Some(now) = writer.image(id)? else { return Ok(false) };
+    let Some(now) = writer.roots(std::slice::from_ref(id))?.remove(0).map(|unit| unit.root) else { return Ok(false) };
     let rows = &job.stores.config.rows;
     let same = |role| rows.source(role).map(|source| same_column(&unit.root, &now, &source.column));
     Ok(same(Role::CreatedAt).or_else(|| same(Role::Content)).unwrap_or(false))

@@ -20,7 +20,7 @@ use crate::guard::Approved;
 use crate::pass::{Cx, PassName};
 use crate::plan::{Action, ActionKind, Tally, Unread};
 use crate::report::Applied;
-use crate::state::{State, StateDir, StateError};
+use crate::state::{self, State, StateDir, StateError};
 use crate::store::rows::{Partition, RowError};
 use crate::store::vectors::{VectorError, VectorStore};
 use crate::store::{MAIN, Stores};
@@ -131,7 +131,7 @@ fn partition(stores: &Stores, name: &str) -> Option<Partition> {
     if !stores.config.rows.is_per_tenant() {
         return Some(stores.rows.main());
     }
-    (name != MAIN).then(|| stores.rows.partition(name))
+    if name == MAIN { None } else { stores.rows.partition(name) }
 }
 
 /// The state files of one store: the main one stays open, a tenant's is opened when it is needed.
@@ -147,7 +147,7 @@ impl States {
     ///
     /// When it cannot be opened or is not what it should be.
     pub fn open(dir: StateDir) -> Result<Self, StateError> {
-        let main = dir.open(MAIN)?;
+        let main = dir.open(state::Partition::Main)?;
         Ok(Self { dir, main })
     }
 
@@ -163,16 +163,19 @@ impl States {
         partition: &str,
         work: impl FnOnce(&State) -> Result<T, E>,
     ) -> Result<T, E> {
-        if partition == MAIN { work(&self.main) } else { work(&self.dir.open(partition)?) }
+        match partition {
+            MAIN => work(&self.main),
+            tenant => work(&self.dir.open(state::Partition::Tenant(tenant))?),
+        }
     }
 
-    /// The row databases that have a state file.
+    /// The tenants that have a state file.
     ///
     /// # Errors
     ///
     /// When the folder cannot be listed.
-    pub fn partitions(&self) -> Result<Vec<String>, StateError> {
-        self.dir.partitions()
+    pub fn tenants(&self) -> Result<Vec<String>, StateError> {
+        self.dir.tenants()
     }
 }
 

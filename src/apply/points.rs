@@ -54,7 +54,7 @@ fn apply_batch(
     job: &Job<'_>,
     vectors: &dyn VectorStore,
     state: &State,
-    name: &str,
+    name: &Arc<str>,
     recheck: &mut Recheck<'_>,
     batch: &[Doomed],
     done: &mut Applied,
@@ -80,7 +80,7 @@ fn apply_batch(
         return Ok(());
     }
     hit(Failpoint::IntentBefore)?;
-    let ids = state.intend(job.run, job.pass, &intents, job.now)?;
+    let ids = state.intend(job.run, job.pass, &intents)?;
     hit(Failpoint::IntentWritten)?;
     let written: Vec<Written> = ids.into_iter().zip(intents).map(|(id, intent)| Written { id, intent }).collect();
     finish_points(job, vectors, state, recheck, &written, done)
@@ -90,10 +90,10 @@ fn may_go(owners: Option<&OwnerBook>, called: &HashSet<PointId>, doomed: &Doomed
     owner_still_so(owners, doomed) && !called.contains(&doomed.point)
 }
 
-fn intent(partition: &str, doomed: &Doomed, image: PointImage) -> Intent {
+fn intent(partition: &Arc<str>, doomed: &Doomed, image: PointImage) -> Intent {
     Intent {
         kind: KIND,
-        partition: partition.to_owned(),
+        partition: Arc::clone(partition),
         namespace: Some(doomed.namespace.clone()),
         memory: None,
         behind: Vec::new(),
@@ -132,7 +132,7 @@ fn finish_points(
         .map(|written| {
             let is_called = written.intent.points.iter().any(|point| called.contains(point));
             count(if is_called { &mut done.skipped } else { &mut done.applied }, KIND);
-            (written.id, if is_called { Settled::Skipped(SkipReason::Changed) } else { Settled::Done })
+            (written.id, if is_called { Settled::Skipped(SkipReason::Claimed) } else { Settled::Done })
         })
         .collect();
     hit(Failpoint::SettleBefore)?;
@@ -167,7 +167,7 @@ pub(super) fn replay(
     let images: Vec<&PointImage> = stay.iter().flat_map(|written| &written.intent.images).collect();
     finish::put_missing_back(job, &images)?;
     let settled: Vec<_> =
-        stay.iter().map(|written| (written.id, Settled::Skipped(SkipReason::Changed))).collect();
+        stay.iter().map(|written| (written.id, Settled::Skipped(SkipReason::Claimed))).collect();
     state.settle(&settled, job.now)?;
     stay.iter().for_each(|_| count(&mut done.skipped, KIND));
     finish_points(job, vectors, state, &mut recheck, &go, done)

@@ -7,7 +7,7 @@ use crate::config::PointRule;
 use crate::memory::{Namespace, PointId, Role};
 use crate::plan::Reason;
 use crate::store::rows::{OwnerBook, Partition, Reader, Standing};
-use crate::store::vectors::point_id::{Derived, derive};
+use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::{ApplyError, Job};
 
@@ -60,13 +60,13 @@ impl<'a> Recheck<'a> {
             return Ok(HashSet::new());
         };
         let Some(reader) = &self.reader else { return Ok(self.of_files_that_appeared()) };
+        let rule = Rule { point_id: &config.point_id, rows: &self.job.stores.config.rows };
         let mut called = HashSet::new();
         let mut linked: HashMap<Namespace, Vec<String>> = HashMap::new();
         reader.snapshot(|snapshot| {
             snapshot.scan(&[Role::Point], &mut |memory| {
                 if let Some(namespace) = memory.namespace.as_ref().filter(|ns| self.namespaces.contains(ns)) {
-                    let tenant = memory.tenant.as_deref().unwrap_or_default();
-                    match derive(&config.point_id, &memory.id, namespace, tenant, memory.point.as_deref()) {
+                    match rule.derive(&memory, namespace) {
                         Derived::Id(point) if self.watched.contains(&point) => {
                             called.insert(point);
                         }

@@ -12,7 +12,10 @@ use crate::store::rows::{Partition, Standing};
 
 use super::finish::{self, Written};
 use super::pace::Pace;
-use super::{ApplyError, BATCH, Job, partition, points};
+use super::{ApplyError, Job, partition, points};
+
+/// Intents read at once, each with its pre-image.
+const AT_ONCE: u32 = 1000;
 
 /// Finishes the open intents of every row database of a store, and says how many there were.
 ///
@@ -21,12 +24,8 @@ use super::{ApplyError, BATCH, Job, partition, points};
 /// When a store cannot be changed; the intents that are left stay open. A tenant's file that cannot be changed is
 /// named in `done.unread`, and its intents stay open.
 pub fn replay(job: &Job<'_>, done: &mut Applied) -> Result<u64, ApplyError> {
-    let mut names = job.states.partitions()?;
-    if !names.iter().any(|name| name == MAIN) {
-        names.insert(0, MAIN.to_owned());
-    }
     let mut replayed = 0;
-    for name in names {
+    for name in std::iter::once(MAIN.to_owned()).chain(job.states.tenants()?) {
         let partition = partition(job.stores, &name);
         let result = job.states.with(&name, |state| replay_partition(job, partition.as_ref(), state, done));
         match result {
@@ -46,17 +45,14 @@ fn replay_partition(
     state: &State,
     done: &mut Applied,
 ) -> Result<u64, ApplyError> {
-    let (mut replayed, mut first) = (0, None);
+    let (mut replayed, mut after) = (0, None);
     loop {
-        let open = state.open_intents(BATCH)?;
-        // What could not be settled (its half of the store is no longer configured) stays open, and visible.
-        let next = open.first().map(|(id, _)| *id);
-        if next.is_none() || next == first {
-            return Ok(replayed);
-        }
-        first = next;
+        // What cannot be settled (its half of the store is no longer configured) stays open, and visible.
+        let open = state.open_intents(after, AT_ONCE)?;
+        let Some(last) = open.last() else { return Ok(replayed) };
+        after = Some(last.id);
         replayed += open.len() as u64;
-        let written = open.into_iter().map(|(id, open)| Written { id, intent: open.intent });
+        let written = open.into_iter().map(|record| Written { id: record.id, intent: record.intent });
         let (drops, rows): (Vec<_>, Vec<_>) = written.partition(|written| written.intent.kind == ActionKind::DropPoint);
         if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
             replay_rows(job, partition, state, rows)?;

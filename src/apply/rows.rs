@@ -1,6 +1,7 @@
 //! Removing memories: rows with all that goes with them, and their points.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{MemoryId, Namespace, PointId, Role};
@@ -9,7 +10,7 @@ use crate::report::{Applied, count};
 use crate::state::{Intent, State};
 use crate::store::image::{PointImage, Unit};
 use crate::store::rows::{Fate, Partition, Standing, Wanted, Writer};
-use crate::store::vectors::point_id::{Derived, derive};
+use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::finish::{self, Written};
 use super::pace::Pace;
@@ -54,7 +55,7 @@ fn apply_batch(
         return Ok(());
     }
     hit(Failpoint::IntentBefore)?;
-    let ids = state.intend(job.run, job.pass, &intents, job.now)?;
+    let ids = state.intend(job.run, job.pass, &intents)?;
     hit(Failpoint::IntentWritten)?;
     let written: Vec<Written> = ids.into_iter().zip(intents).map(|(id, intent)| Written { id, intent }).collect();
     let fates = finish::rows(job, writer, state, pace, &written)?;
@@ -138,7 +139,7 @@ fn is_expected(target: &Target, unit: &Unit) -> bool {
 fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) -> Intent {
     Intent {
         kind: action.kind(),
-        partition: target.partition.to_string(),
+        partition: Arc::clone(&target.partition),
         namespace: Some(target.namespace.clone()),
         memory: Some(target.memory.id.clone()),
         behind: target.behind.iter().map(|expected| expected.id.clone()).collect(),
@@ -165,8 +166,8 @@ fn points_of(
     let mut linked: HashMap<(Namespace, String), HashMap<String, MemoryId>> = HashMap::new();
     for memory in writer.memories(&[Role::Point], &ids)? {
         let Some(namespace) = &memory.namespace else { continue };
-        let tenant = memory.tenant.as_deref().unwrap_or_default();
-        match derive(&config.point_id, &memory.id, namespace, tenant, memory.point.as_deref()) {
+        let rule = Rule { point_id: &config.point_id, rows: &job.stores.config.rows };
+        match rule.derive(&memory, namespace) {
             Derived::Id(point) => points.entry(memory.id).or_default().push(point),
             Derived::ByPayload { key, value } => {
                 linked.entry((namespace.clone(), key)).or_default().insert(value, memory.id);

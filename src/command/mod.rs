@@ -9,7 +9,6 @@ use crate::exit::Exit;
 use crate::output::Out;
 
 mod check;
-mod demo;
 mod presets;
 mod run;
 mod status;
@@ -28,7 +27,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         }
         None if asked_to_run => run::run(cli, &mut out),
         None => Err(Failure::new(Exit::Usage, "nothing to do").with_hint("say --run-now, --dry-run or a command")),
-        Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
+        Some(Command::Demo { dir }) => todo!("{}", dir.display()),
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::memory::Role;
+use crate::memory::{Namespace, Role};
 
 mod address;
 mod checks;
@@ -138,6 +138,25 @@ impl Rows {
             .iter()
             .find(|(known, _)| *known == role)
             .map(|(_, source)| source)
+    }
+
+    /// The tenant that a namespace is made of; `None` when the template of this store does not make it.
+    #[must_use]
+    pub fn tenant_of<'a>(&self, namespace: &'a Namespace) -> Option<&'a str> {
+        let (before, after) = self.namespace.split_once("{tenant}")?;
+        namespace.as_str().strip_prefix(before)?.strip_suffix(after)
+    }
+
+    /// The scope of the namespaces of this store, such as `user`.
+    #[must_use]
+    pub fn scope(&self) -> &str {
+        self.namespace.split(':').next().unwrap_or_default()
+    }
+
+    /// Whether each tenant has a folder of its own, as in `users/{tenant}/memory.db`.
+    #[must_use]
+    pub fn folder_is_per_tenant(&self) -> bool {
+        self.path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains("{tenant}"))
     }
 
     /// Whether the schema keeps the history of its memories, so that one is ended and never removed

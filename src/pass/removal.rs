@@ -64,7 +64,7 @@ fn blocked(
     let owner_of: HashMap<MemoryId, Option<Namespace>> = snapshot
         .memories(&[], &hidden)?
         .into_iter()
-        .filter_map(|memory| Some((memory.id?, memory.namespace)))
+        .filter_map(|memory| Some((memory.id, memory.namespace)))
         .collect();
     let all: Vec<MemoryId> =
         candidates.iter().map(|candidate| candidate.id.clone()).chain(hidden).collect::<BTreeSet<_>>().into_iter().collect();

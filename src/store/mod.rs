@@ -16,7 +16,7 @@ pub mod image;
 pub mod rows;
 pub mod vectors;
 
-use rows::{OwnerBook, Owners, Partition, RowError, RowStore};
+use rows::{OwnerBook, Partition, RowError, RowStore};
 use vectors::{Access, VectorStore};
 
 /// The name of the only row database of a store, and of what belongs to no tenant's file.
@@ -70,7 +70,7 @@ impl Stores {
     /// When the table cannot be read, or is empty.
     pub fn owners(&self) -> Result<Option<OwnerBook>, RowError> {
         let Some(owners) = &self.config.owners else { return Ok(None) };
-        Owners::read(owners, Path::new(&self.config.rows.path)).map(Some)
+        OwnerBook::read(owners, Path::new(&self.config.rows.path)).map(Some)
     }
 
     /// Living owners whose file is not there, although something says that it was: its folder, or its state file.
@@ -82,14 +82,15 @@ impl Stores {
         let Ok(Some(owners)) = self.owners() else { return Vec::new() };
         let known: std::collections::HashSet<&str> =
             partitions.iter().filter_map(|partition| partition.tenant.as_deref()).collect();
-        let had_state = self.state.partitions().unwrap_or_default();
+        let had_state = self.state.tenants().unwrap_or_default();
         let was_there = |tenant: &str| {
-            let path = self.rows.partition(tenant).path;
-            path.parent().is_some_and(Path::exists) && self.config.rows.folder_is_per_tenant()
-                || had_state.iter().any(|known| known == tenant)
+            let Some(partition) = self.rows.partition(tenant) else { return false };
+            let has_folder = partition.path.parent().is_some_and(Path::exists);
+            self.config.rows.folder_is_per_tenant() && has_folder || had_state.iter().any(|known| known == tenant)
         };
         owners
             .living()
+            .into_iter()
             .filter(|owner| !known.contains(owner) && was_there(owner))
             .map(|owner| Unread { partition: owner.into(), problem: "its file is missing".into() })
             .collect()

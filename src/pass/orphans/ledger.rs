@@ -9,7 +9,7 @@ use crate::config::{self, PointRule};
 use crate::memory::{Memory, Namespace, PointId, Role};
 use crate::store::rows::{RowError, Snapshot};
 use crate::store::vectors::PointHead;
-use crate::store::vectors::point_id::{Derived, derive};
+use crate::store::vectors::point_id::{Derived, Rule};
 
 /// The roles that tell whether a memory should have a point, and which.
 pub const ROLES: [Role; 4] = [Role::SupersededBy, Role::DeletedAt, Role::ValidTo, Role::Point];
@@ -50,7 +50,7 @@ impl Ledger {
     ///
     /// When the rows cannot be read to the end.
     pub fn read(
-        rule: &PointRule,
+        rule: &Rule<'_>,
         snapshot: &Snapshot<'_>,
         now: Timestamp,
         mut each: impl FnMut(&Memory, &Namespace),
@@ -69,11 +69,10 @@ impl Ledger {
         Ok(ledger)
     }
 
-    fn enter(&mut self, rule: &PointRule, memory: &Memory, namespace: &Namespace, now: Timestamp) {
+    fn enter(&mut self, rule: &Rule<'_>, memory: &Memory, namespace: &Namespace, now: Timestamp) {
         let needs_point = !memory.is_hidden(now);
         let entry = Entry { needs_point, seen: false };
-        let tenant = memory.tenant.as_deref().unwrap_or_default();
-        match derive(rule, &memory.id, namespace, tenant, memory.point.as_deref()) {
+        match rule.derive(memory, namespace) {
             Derived::Id(point) => self.by_id.push((point, entry)),
             Derived::ByPayload { value, .. } => self.by_payload.push(((namespace.clone(), value.into()), entry)),
             Derived::None { .. } => self.without_rule += u64::from(needs_point),

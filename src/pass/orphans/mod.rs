@@ -22,7 +22,8 @@ use crate::config::{self, PointRule};
 use crate::memory::{Namespace, PointId};
 use crate::plan::{Action, Finding, Plan, Reason, Sighting, Unread};
 use crate::store::MAIN;
-use crate::store::rows::{OwnerBook, Partition, Snapshot, Standing};
+use crate::store::rows::{OwnerBook, RowError, Snapshot, Standing};
+use crate::store::vectors::point_id::Rule;
 use crate::store::vectors::{PointHead, Selector, VectorReader};
 use crate::view::View;
 
@@ -119,12 +120,14 @@ impl Sweep<'_> {
     fn read_partition(
         &self,
         snapshot: &Snapshot<'_>,
-    ) -> Result<(Ledger, Vec<Candidate>), crate::store::rows::RowError> {
+    ) -> Result<(Ledger, Vec<Candidate>), RowError> {
         // Without vectors there is no rule and no point to miss; the rows of deleted owners still go.
-        let rule = self.view.config().vectors.as_ref().map_or(&PointRule::Integer, |vectors| &vectors.point_id);
+        let config = self.view.config();
+        let point_id = config.vectors.as_ref().map_or(&PointRule::Integer, |vectors| &vectors.point_id);
+        let rule = Rule { point_id, rows: &config.rows };
         let mut known: BTreeMap<Namespace, Owner> = BTreeMap::new();
         let mut candidates = Vec::new();
-        let ledger = Ledger::read(rule, snapshot, self.view.now(), |memory, namespace| {
+        let ledger = Ledger::read(&rule, snapshot, self.view.now(), |memory, namespace| {
             let owner = *known.entry(namespace.clone()).or_insert_with(|| self.owner(namespace));
             if let Owner::Deleted(at) = owner {
                 let (id, reason) = (memory.id.clone(), Reason::OwnerDeleted { at });

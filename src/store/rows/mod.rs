@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config;
+use crate::store::MAIN;
 
 mod dependents;
 mod error;
@@ -19,7 +20,7 @@ mod owners;
 mod reader;
 mod restore;
 mod schema;
-mod time;
+pub mod time;
 mod value;
 mod writer;
 
@@ -33,9 +34,6 @@ pub use restore::{LeftReason, LeftRow, Restored};
 pub use writer::{Fate, Wanted, Writer};
 
 use mapping::TENANT;
-
-/// What the one partition of a store without tenants is called.
-const MAIN: &str = "main";
 
 /// Where the rows of a store are.
 #[derive(Debug, Clone)]
@@ -119,6 +117,12 @@ impl RowStore {
         })
     }
 
+    /// Whether something is where the file of a tenant would be, or might be: only a clear no is a no.
+    #[must_use]
+    pub fn has_file(&self, tenant: &str) -> bool {
+        self.partition(tenant).is_some_and(|partition| is_there(&partition.path))
+    }
+
     /// Opens a partition for reading.
     ///
     /// # Errors
@@ -137,7 +141,9 @@ impl RowStore {
         Writer::open(partition, Arc::clone(&self.rows))
     }
 
-    fn main(&self) -> Partition {
+    /// The one row database of a store without tenants.
+    #[must_use]
+    pub fn main(&self) -> Partition {
         Partition {
             name: MAIN.into(),
             path: PathBuf::from(&self.rows.path),

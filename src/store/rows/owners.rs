@@ -120,6 +120,15 @@ impl OwnerBook {
         }
     }
 
+    /// The owners that were not marked deleted, in order, as the table spells them (UUIDs hyphenated).
+    #[must_use]
+    pub fn living(&self) -> Vec<&str> {
+        let living = self.owners.iter().filter(|(_, deleted)| deleted.latest().is_none());
+        let mut names: Vec<&str> = living.map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// How many owners there are, deleted ones included.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -213,8 +213,8 @@ impl Reader {
 /// One state of a row database.
 #[derive(Debug)]
 pub struct Snapshot<'a> {
-    conn: &'a Connection,
-    bound: Arc<Bound>,
+    pub(super) conn: &'a Connection,
+    pub(super) bound: Arc<Bound>,
 }
 
 /// Why a memory must be left alone.

@@ -138,7 +138,7 @@ impl<'a> Stored<'a> {
 }
 
 /// Reads a time in the encoding of its column.
-pub(super) fn decode(value: ValueRef<'_>, format: &TimeFormat) -> Moment {
+pub fn decode(value: ValueRef<'_>, format: &TimeFormat) -> Moment {
     let stored = Stored::of(value);
     let number = stored.number();
     if matches!(stored, Stored::Nothing) || number.is_some_and(Number::is_zero) {

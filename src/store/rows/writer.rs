@@ -15,12 +15,12 @@ use rusqlite::params_from_iter;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::dependents::{Loose, Walk};
-use super::reader::Bound;
+use super::reader::{Bound, Snapshot};
 use super::schema::{Table, quoted};
 use super::{Partition, RowError, open, schema, time};
 use crate::clock::Timestamp;
 use crate::config;
-use crate::memory::{MemoryId, Role};
+use crate::memory::{Memory, MemoryId, Role};
 use crate::store::image::{RowImage, SqlValue, Unit};
 
 /// A row database, opened for writing.
@@ -107,6 +107,15 @@ impl Writer {
         let units = units.map_err(RowError::sqlite("copy memories"))?;
         drop(transaction);
         Ok(units)
+    }
+
+    /// Reads memories by id, in the order of `ids`; those that do not exist are left out.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
+        Snapshot { conn: &self.conn, bound: Arc::clone(&self.bound) }.memories(roles, ids)
     }
 
     /// Finds out whether the file can be written at all: takes the write lock, prepares a write that changes nothing,

@@ -77,11 +77,11 @@ pub struct Description {
     pub namespace_indexed: bool,
 }
 
-/// A vector store, seen from the passes.
+/// A vector store, seen from a pass: nothing here writes.
 ///
 /// Every method is all or nothing: an answer that is partial, late or not confirmed is an error, never a short list.
 /// Calls are bounded in time, and return [`VectorError::Interrupted`] soon after a stop was requested.
-pub trait VectorStore: Send {
+pub trait VectorReader: Send {
     /// Asks what the store is.
     ///
     /// # Errors
@@ -141,7 +141,10 @@ pub trait VectorStore: Send {
     ///
     /// When they cannot be read.
     fn capture(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError>;
+}
 
+/// A vector store, seen from [`crate::apply`].
+pub trait VectorStore: VectorReader {
     /// Removes `ids`, and returns only when all were seen to be gone. Ids that do not exist are no error.
     ///
     /// # Errors

@@ -8,8 +8,8 @@
 
 use uuid::Uuid;
 
-use crate::config::PointRule;
-use crate::memory::{MemoryId, Namespace, PointId};
+use crate::config::{self, PointRule};
+use crate::memory::{Memory, MemoryId, Namespace, PointId};
 
 /// What a rule makes of one memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,24 @@ pub enum Derived {
         /// Why, for a report.
         why: &'static str,
     },
+}
+
+/// The rule of a store, ready to be applied to its memories.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule<'a> {
+    /// The rule.
+    pub point_id: &'a PointRule,
+    /// The rows, whose namespaces tell the tenant.
+    pub rows: &'a config::Rows,
+}
+
+impl Rule<'_> {
+    /// Applies the rule to a memory that was read with [`crate::memory::Role::Point`].
+    #[must_use]
+    pub fn derive(&self, memory: &Memory, namespace: &Namespace) -> Derived {
+        let tenant = self.rows.tenant_of(namespace).unwrap_or_default();
+        derive(self.point_id, &memory.id, namespace, tenant, memory.point.as_deref())
+    }
 }
 
 /// Applies `rule` to one memory; `column` is the value of [`crate::memory::Role::Point`].

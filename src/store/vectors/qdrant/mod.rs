@@ -18,7 +18,7 @@ use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::PointImage;
 
-use super::{Description, PointHead, Selector, VectorError, VectorStore};
+use super::{Description, PointHead, Selector, VectorError, VectorReader, VectorStore};
 use calls::Calls;
 
 mod calls;
@@ -155,7 +155,7 @@ fn page_of(bytes: u64, most: usize) -> usize {
     usize::try_from(MESSAGE_BYTES / bytes.max(1)).map_or(most, |page| page.clamp(1, most))
 }
 
-impl VectorStore for QdrantVectors {
+impl VectorReader for QdrantVectors {
     fn describe(&self) -> Result<Description, VectorError> {
         let health = self
             .calls
@@ -217,7 +217,9 @@ impl VectorStore for QdrantVectors {
     fn capture(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError> {
         self.get_images(ids)
     }
+}
 
+impl VectorStore for QdrantVectors {
     fn remove(&self, ids: &[PointId]) -> Result<(), VectorError> {
         self.delete_points(ids)
     }

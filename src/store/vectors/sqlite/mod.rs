@@ -20,7 +20,7 @@ use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::{PointImage, SqlValue};
 
-use super::{Description, PointHead, Selector, VectorError, VectorStore};
+use super::{Description, PointHead, Selector, VectorError, VectorReader, VectorStore};
 use schema::Table;
 use write::Pacer;
 
@@ -284,7 +284,7 @@ impl SqliteVectors {
     }
 }
 
-impl VectorStore for SqliteVectors {
+impl VectorReader for SqliteVectors {
     fn describe(&self) -> Result<Description, VectorError> {
         Ok(Description {
             backend: "sqlite",
@@ -330,7 +330,9 @@ impl VectorStore for SqliteVectors {
     fn capture(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError> {
         self.read_images(ids)
     }
+}
 
+impl VectorStore for SqliteVectors {
     fn remove(&self, ids: &[PointId]) -> Result<(), VectorError> {
         self.delete_points(ids)
     }
