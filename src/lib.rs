@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod demo;
 pub mod memory;
 pub mod pass;
 pub mod plan;
