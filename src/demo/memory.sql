@@ -17,9 +17,9 @@ CREATE TABLE memories(
   uses INTEGER NOT NULL DEFAULT 0,
   pinned INTEGER NOT NULL DEFAULT 0,
   ttl_days INTEGER,                  -- NULL: never expires
-  superseded_by INTEGER REFERENCES memories(id) ON DELETE CASCADE
+  superseded_by INTEGER REFERENCES memories(id) ON DELETE CASCADE,
+  UNIQUE(user_id, content_hash)
 );
-CREATE INDEX memories_user ON memories(user_id, content_hash);
 CREATE INDEX memories_superseded ON memories(superseded_by);
 
 CREATE TABLE memory_tags(

@@ -38,6 +38,8 @@ const MEMORY: &str = "memory.db";
 const VECTORS: &str = "vectors.db";
 /// The configuration.
 const CONFIG: &str = "hypnos.toml";
+/// What stands in it.
+const CONFIG_TEXT: &str = include_str!("hypnos.toml");
 /// First line of the configuration, by which a demo is known.
 const MARK: &str = "# hypnos demo store\n";
 
@@ -115,7 +117,7 @@ pub fn build(dir: &Path, now: Timestamp) -> Result<Built, DemoError> {
     let staging = Staging::begin(dir)?;
     let rows = databases::write_rows(&staging.file(MEMORY), now)?;
     let points = databases::write_points(&staging.file(VECTORS))?;
-    databases::write_file(&staging.file(CONFIG), include_str!("hypnos.toml"))?;
+    databases::write_file(&staging.file(CONFIG), CONFIG_TEXT)?;
     staging.publish()?;
     Ok(Built {
         rows: rows.memories,

@@ -86,7 +86,7 @@ pub struct Planted {
     pub apart: Vec<Pair>,
     /// Faded: removed by `decay`, at most a twentieth of a namespace a night.
     pub faded: Vec<Place>,
-    /// Queued as `stale`: not confirmed for more than 90 days, apart from what earlier passes take.
+    /// Queued as `stale`, at most 20 a week: not confirmed for more than 90 days, apart from what earlier passes take.
     pub stale: Vec<Place>,
     /// Queued as `unused`, when the week has entries left.
     pub unused: Vec<Place>,

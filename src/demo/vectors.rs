@@ -31,18 +31,16 @@ fn take_u32(bytes: &[u8]) -> Option<(usize, &[u8])> {
 fn decode_vector(record: &[u8]) -> Option<Vec<f32>> {
     let (scale, bytes) = record.split_first_chunk()?;
     let scale = f32::from_le_bytes(*scale);
-    let mut vector: Vec<f32> = bytes
+    let vector = bytes
         .iter()
-        .map(|&byte| f32::from(byte.cast_signed()) * scale)
-        .collect();
-    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-    if !(length.is_finite() && length > 0.0) {
-        return None;
-    }
-    for x in &mut vector {
-        *x /= length;
-    }
-    Some(vector)
+        .map(|&byte| f64::from(byte.cast_signed()) * f64::from(scale));
+    let length = vector.clone().map(|x| x * x).sum::<f64>().sqrt();
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a coordinate of a unit vector, as the store keeps it"
+    )]
+    let unit = vector.map(|x| (x / length) as f32).collect();
+    (length.is_finite() && length > 0.0).then_some(unit)
 }
 
 /// The cosine of two unit vectors.
