@@ -9,7 +9,10 @@
 //! The hypnos binary must have been built with the same profile. Prints one JSON line.
 
 #![allow(clippy::print_stdout, reason = "an example prints its figures")]
-#![allow(clippy::disallowed_methods, reason = "an example measures time and writes files of its own")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example measures time and writes files of its own"
+)]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -31,9 +34,15 @@ fn main() -> Result<()> {
     }
     let number = |name: &str, default: i64| -> Result<i64> {
         let at = args.iter().position(|arg| arg == name);
-        Ok(at.and_then(|at| args.get(at + 1)).map_or(Ok(default), |value| value.parse())?)
+        Ok(at
+            .and_then(|at| args.get(at + 1))
+            .map_or(Ok(default), |value| value.parse())?)
     };
-    let (rows, expired, dim) = (number("--rows", 1_000_000)?, number("--expired", 100_000)?, number("--dim", 384)?);
+    let (rows, expired, dim) = (
+        number("--rows", 1_000_000)?,
+        number("--expired", 100_000)?,
+        number("--dim", 384)?,
+    );
     let temporary = tempfile::tempdir()?;
     let dir = match args.first().filter(|arg| !arg.starts_with("--")) {
         Some(dir) => PathBuf::from(dir),
@@ -82,7 +91,10 @@ fn build(dir: &Path, rows: i64, expired: i64, dim: usize) -> Result<()> {
     let every = rows / expired;
     let (tx, points) = (db.transaction()?, vectors.transaction()?);
     for user in 0..100 {
-        tx.execute("INSERT INTO users VALUES(?1, ?1 || '@example.org', NULL)", [format!("user-{user}")])?;
+        tx.execute(
+            "INSERT INTO users VALUES(?1, ?1 || '@example.org', NULL)",
+            [format!("user-{user}")],
+        )?;
     }
     for id in 0..rows {
         let user = format!("user-{}", id % 100);
@@ -97,17 +109,23 @@ fn build(dir: &Path, rows: i64, expired: i64, dim: usize) -> Result<()> {
         ])?;
         let namespace = format!("user:{user}");
         let key = format!("{namespace}::{id}");
-        let vector: Vec<u8> = (0..dim).flat_map(|i| ((id as f32) + (i as f32)).sin().to_le_bytes()).collect();
-        points.prepare_cached("INSERT INTO points VALUES(?1, ?2, ?3, ?4)")?.execute(params![
-            Uuid::new_v5(&Uuid::NAMESPACE_DNS, key.as_bytes()).to_string(),
-            namespace,
-            vector,
-            format!("{{\"namespace\":\"{namespace}\",\"doc_id\":\"{key}\"}}"),
-        ])?;
+        let vector: Vec<u8> = (0..dim)
+            .flat_map(|i| ((id as f32) + (i as f32)).sin().to_le_bytes())
+            .collect();
+        points
+            .prepare_cached("INSERT INTO points VALUES(?1, ?2, ?3, ?4)")?
+            .execute(params![
+                Uuid::new_v5(&Uuid::NAMESPACE_DNS, key.as_bytes()).to_string(),
+                namespace,
+                vector,
+                format!("{{\"namespace\":\"{namespace}\",\"doc_id\":\"{key}\"}}"),
+            ])?;
     }
     tx.commit()?;
     points.commit()?;
-    vectors.execute_batch("CREATE INDEX points_namespace ON points(namespace); PRAGMA wal_checkpoint(TRUNCATE)")?;
+    vectors.execute_batch(
+        "CREATE INDEX points_namespace ON points(namespace); PRAGMA wal_checkpoint(TRUNCATE)",
+    )?;
     db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     std::fs::copy(dir.join("memory.db"), dir.join("bare.db"))?;
     std::fs::write(
@@ -132,7 +150,11 @@ fn hypnos(dir: &Path) -> Result<(f64, u64)> {
         let mut peak = 0;
         while let Ok(text) = std::fs::read_to_string(&status) {
             let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()) else { break };
+            let Some(kib) =
+                line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+            else {
+                break;
+            };
             peak = kib * 1024;
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -162,7 +184,10 @@ fn beside_writer(dir: &Path, work: impl FnOnce() -> Result<()>) -> Result<(f64, 
     std::fs::write(&stop, "")?;
     let output = writer.wait_with_output()?;
     result?;
-    let mut waits: Vec<f64> = String::from_utf8(output.stdout)?.lines().map(str::parse).collect::<std::result::Result<_, _>>()?;
+    let mut waits: Vec<f64> = String::from_utf8(output.stdout)?
+        .lines()
+        .map(str::parse)
+        .collect::<std::result::Result<_, _>>()?;
     waits.sort_by(f64::total_cmp);
     let p99 = waits[waits.len() * 99 / 100];
     Ok((p99, waits[waits.len() - 1], waits.len()))

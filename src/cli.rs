@@ -77,7 +77,12 @@ pub struct RunArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Plan for another instant: 2026-12-24T03:00:00Z or +30d
-    #[arg(long, value_name = "TIME", requires = "dry_run", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "dry_run",
+        allow_hyphen_values = true
+    )]
     pub at: Option<String>,
     /// Only these passes
     #[arg(long, value_name = "PASS", value_delimiter = ',')]

@@ -19,11 +19,14 @@ use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
 use crate::guard::{Acceptances, Census, Consent, approve};
 use crate::pass::{Cx, Pass, PassName, registry};
-use crate::plan::{Plan, Tally};
+use crate::plan::{Action, ActionKind, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport, Unopened};
-use crate::state::{Holder, PassRow, RunLock, RunRow, StateError};
+use crate::state::{
+    ActionResult, Holder, Partition, PassRow, RunEnd, RunLock, RunRow, StateError, StateReader,
+    Total,
+};
+use crate::store::Stores;
 use crate::store::vectors::Access;
-use crate::store::{MAIN, Stores};
 use crate::view::{Sightings, View};
 
 /// What a run is asked to do.
@@ -66,18 +69,30 @@ pub trait Observer {
 }
 
 /// Runs the passes over the stores.
-pub fn run(config: &Config, options: &Options, cx: &Cx<'_>, observer: &mut dyn Observer) -> RunReport {
+pub fn run(
+    config: &Config,
+    options: &Options,
+    cx: &Cx<'_>,
+    observer: &mut dyn Observer,
+) -> RunReport {
     each_store(config, options, cx, observer, |store, report, observer| {
         run_store(config, store, options, cx, report, observer)
     })
 }
 
 /// Plans every pass and changes nothing: neither a store, nor a state file, nor a lock.
-pub fn dry_run(config: &Config, options: &Options, cx: &Cx<'_>, observer: &mut dyn Observer) -> RunReport {
+pub fn dry_run(
+    config: &Config,
+    options: &Options,
+    cx: &Cx<'_>,
+    observer: &mut dyn Observer,
+) -> RunReport {
     each_store(config, options, cx, observer, |store, report, observer| {
         let stores = Stores::open(store, &config.state_dir, Access::Read, cx.stop)?;
-        let state = stores.state.read(MAIN).map_err(state_failure)?;
-        let sightings = state.as_ref().map_or_else(|| Ok(Sightings::new()), |state| state.sightings());
+        let state = stores.state.read(Partition::Main).map_err(state_failure)?;
+        let sightings = state
+            .as_ref()
+            .map_or_else(|| Ok(Sightings::new()), StateReader::sightings);
         let sightings = sightings.map_err(state_failure)?;
         for pass in passes(options, &stores) {
             let watch = Stopwatch::start();
@@ -85,15 +100,23 @@ pub fn dry_run(config: &Config, options: &Options, cx: &Cx<'_>, observer: &mut d
             let plan = pass.plan(&view, cx);
             let mut pass_report = match plan {
                 Ok(plan) => {
-                    let first_run = first_run(&stores, state.as_ref(), pass.name()).map_err(state_failure)?;
+                    let first_run =
+                        first_run(&stores, state.as_ref(), pass.name()).map_err(state_failure)?;
                     let mut pass_report = PassReport::of_plan(&plan);
                     let consent = consent(&plan, options, first_run);
-                    pass_report.outcome = if plan.unread.is_empty() { Outcome::Idle } else { Outcome::Partial };
-                    match census(&view, &plan, config).map(|census| approve(plan, &census, config.guard, consent)) {
+                    pass_report.outcome = if plan.unread.is_empty() {
+                        Outcome::Idle
+                    } else {
+                        Outcome::Partial
+                    };
+                    match census(&view, &plan, config)
+                        .map(|census| approve(plan, &census, config.guard, consent))
+                    {
                         Ok(Ok(approved)) => observer.planned(approved.plan(), &pass_report),
-                        Ok(Err((plan, refusal))) => {
+                        Ok(Err(refused)) => {
+                            let (plan, refusal) = *refused;
                             pass_report.outcome = Outcome::Refused;
-                            pass_report.refusal = Some(*refusal);
+                            pass_report.refusal = Some(refusal);
                             observer.planned(&plan, &pass_report);
                         }
                         Err(error) => fail(&mut pass_report, &error),
@@ -121,7 +144,11 @@ fn each_store(
     options: &Options,
     cx: &Cx<'_>,
     observer: &mut dyn Observer,
-    mut work: impl FnMut(&crate::config::Store, &mut RunReport, &mut dyn Observer) -> Result<(), Failure>,
+    mut work: impl FnMut(
+        &crate::config::Store,
+        &mut RunReport,
+        &mut dyn Observer,
+    ) -> Result<(), Failure>,
 ) -> RunReport {
     let watch = Stopwatch::start();
     let mut report = RunReport {
@@ -133,7 +160,11 @@ fn each_store(
         interrupted: false,
         seconds: 0.0,
     };
-    for store in config.stores.iter().filter(|store| options.wants_store(&store.name)) {
+    for store in config
+        .stores
+        .iter()
+        .filter(|store| options.wants_store(&store.name))
+    {
         if cx.stop.is_requested() {
             report.interrupted = true;
         }
@@ -145,8 +176,17 @@ fn each_store(
                 report.interrupted = true;
                 break;
             }
-            let Failure { exit, message, hint } = failure;
-            let unopened = Unopened { store: store.name.as_str().into(), error: message, hint, exit };
+            let Failure {
+                exit,
+                message,
+                hint,
+            } = failure;
+            let unopened = Unopened {
+                store: store.name.as_str().into(),
+                error: message,
+                hint,
+                exit,
+            };
             observer.unopened(&unopened);
             report.unopened.push(unopened);
         }
@@ -155,7 +195,10 @@ fn each_store(
     report
 }
 
-fn passes<'a>(options: &'a Options, stores: &'a Stores) -> impl Iterator<Item = &'static dyn Pass> + 'a {
+fn passes<'a>(
+    options: &'a Options,
+    stores: &'a Stores,
+) -> impl Iterator<Item = &'static dyn Pass> + 'a {
     registry()
         .into_iter()
         .filter(|pass| options.wants(pass.name()) && pass.name().is_enabled(&stores.config.passes))
@@ -174,9 +217,18 @@ fn run_store(
     let states = States::open(stores.state.clone()).map_err(state_failure)?;
     let before = report.passes.len();
     let watch = Stopwatch::start();
-    states.main().begin_run(&run_row(options)).map_err(state_failure)?;
+    states
+        .main()
+        .begin_run(&run_row(options))
+        .map_err(state_failure)?;
     hit(Failpoint::RunBegun).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    let mut run = StoreRun { config, stores: &stores, states: &states, options, cx: *cx };
+    let mut run = StoreRun {
+        config,
+        stores: &stores,
+        states: &states,
+        options,
+        cx: *cx,
+    };
     let result = run.passes(report, observer);
     let own = RunReport {
         run: report.run.clone(),
@@ -191,10 +243,14 @@ fn run_store(
         Ok(()) => (own.outcome(), own.exit()),
         Err(failure) => ("failed", failure.exit),
     };
-    let finished_at = options.now.saturating_add(jiff::SignedDuration::from_secs_f64(own.seconds));
+    let end = RunEnd {
+        outcome: outcome.to_owned(),
+        exit: exit.code(),
+        finished_at: after(options.now, watch.elapsed()),
+    };
     states
         .main()
-        .finish_run(&options.run, outcome, exit.code(), finished_at.unwrap_or(options.now))
+        .finish_run(&options.run, &end)
         .and_then(|()| states.main().tidy())
         .map_err(state_failure)?;
     hit(Failpoint::RunFinished).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
@@ -206,7 +262,10 @@ fn lock(stores: &Stores, options: &Options) -> Result<RunLock, Failure> {
     let holder = Holder {
         pid: std::process::id(),
         run: options.run.clone(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
         since: options.now,
         command: options.command.clone(),
     };
@@ -218,13 +277,22 @@ fn lock(stores: &Stores, options: &Options) -> Result<RunLock, Failure> {
 }
 
 fn run_row(options: &Options) -> RunRow {
-    RunRow::begun(&options.run, options.now, &options.command)
+    RunRow {
+        run: options.run.clone(),
+        command: options.command.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: options.now,
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
 fn state_failure(error: StateError) -> Failure {
     let hint = error.hint().map(str::to_owned);
-    Failure { exit: Exit::Failed, message: format!("use the state file: {}", chain(&error)), hint }
+    Failure {
+        exit: Exit::Failed,
+        message: format!("use the state file: {}", chain(&error)),
+        hint,
+    }
 }
 
 /// One run in one store.
@@ -237,15 +305,21 @@ struct StoreRun<'a> {
 }
 
 impl StoreRun<'_> {
-    fn passes(&mut self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
+    fn passes(
+        &mut self,
+        report: &mut RunReport,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Failure> {
         let mut replayed = Applied::default();
-        report.replayed += apply::replay::replay(&self.job(PassName::Ttl), &mut replayed).map_err(|error| {
-            if error.is_interruption() {
-                Failure::new(Exit::Interrupted, "interrupted")
-            } else {
-                Failure::new(Exit::Failed, chain(&error)).while_doing("finish what an earlier run had begun")
-            }
-        })?;
+        report.replayed +=
+            apply::replay::replay(&self.job(PassName::Ttl), &mut replayed).map_err(|error| {
+                if error.is_interruption() {
+                    Failure::new(Exit::Interrupted, "interrupted")
+                } else {
+                    Failure::new(Exit::Failed, chain(&error))
+                        .while_doing("finish what an earlier run had begun")
+                }
+            })?;
         for pass in passes(self.options, self.stores) {
             let pass_report = if report.interrupted || self.cx.stop.is_requested() {
                 report.interrupted = true;
@@ -260,11 +334,16 @@ impl StoreRun<'_> {
             observer.passed(&pass_report);
             report.passes.push(pass_report);
         }
-        self.states.main().prune(self.undo_horizon()).map_err(state_failure)
+        self.states
+            .prune(self.undo_horizon())
+            .map_err(state_failure)
     }
 
     fn undo_horizon(&self) -> Timestamp {
-        self.options.now.checked_sub(self.config.undo_keep).unwrap_or(Timestamp::MIN)
+        self.options
+            .now
+            .checked_sub(self.config.undo_keep)
+            .unwrap_or(Timestamp::MIN)
     }
 
     fn job(&self, pass: PassName) -> Job<'_> {
@@ -286,13 +365,18 @@ impl StoreRun<'_> {
             Ok(plan) => plan,
             Err(error) if error.is_interruption() => {
                 run.interrupted = true;
-                return Ok(PassReport::new(Arc::clone(&self.stores.name), pass.name(), Outcome::Skipped));
+                return Ok(PassReport::new(
+                    Arc::clone(&self.stores.name),
+                    pass.name(),
+                    Outcome::Skipped,
+                ));
             }
             Err(error) => return Ok(failed_plan(self.stores, pass, &error)),
         };
         let mut report = PassReport::of_plan(&plan);
         self.record_sightings(&plan)?;
-        let first_run = first_run(self.stores, Some(self.states.main()), pass.name()).map_err(state_failure)?;
+        let first_run =
+            first_run(self.stores, Some(self.states.main()), pass.name()).map_err(state_failure)?;
         let consent = consent(&plan, self.options, first_run);
         let census = match census(&view, &plan, self.config) {
             Ok(census) => census,
@@ -303,14 +387,17 @@ impl StoreRun<'_> {
         };
         let approved = match approve(plan, &census, self.config.guard, consent) {
             Ok(approved) => approved,
-            Err((_, refusal)) => {
+            Err(refused) => {
                 report.outcome = Outcome::Refused;
-                report.refusal = Some(*refusal);
+                report.refusal = Some(refused.1);
                 return Ok(report);
             }
         };
         if consent == Consent::Accepted {
-            self.states.main().accept(pass.name(), self.options.now).map_err(state_failure)?;
+            self.states
+                .main()
+                .accept(pass.name(), self.options.now)
+                .map_err(state_failure)?;
         }
         if approved.plan().actions.is_empty() {
             report.outcome = report.judge();
@@ -330,7 +417,13 @@ impl StoreRun<'_> {
         let (applied, result) = apply::apply(approved, &self.job(pass.name()));
         run.interrupted |= applied.interrupted;
         let left = apply::rest(&report.planned, &applied);
-        let Applied { applied, skipped, failed, unread, interrupted } = applied;
+        let Applied {
+            applied,
+            skipped,
+            failed,
+            unread,
+            interrupted,
+        } = applied;
         (report.applied, report.skipped, report.failed) = (applied, skipped, failed);
         report.unread.extend(unread);
         if let Err(error) = result {
@@ -353,33 +446,96 @@ impl StoreRun<'_> {
     fn residue(
         &self,
         pass: &dyn Pass,
-    ) -> Result<Tally<crate::plan::ActionKind>, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<Tally<ActionKind>, Box<dyn std::error::Error + Send + Sync>> {
         let sightings = self.states.main().sightings()?;
-        let plan = pass.plan(&View::new(self.options.now, self.stores, &sightings), &self.cx)?;
+        let plan = pass.plan(
+            &View::new(self.options.now, self.stores, &sightings),
+            &self.cx,
+        )?;
         Ok(plan.counts())
     }
 
     fn record_sightings(&self, plan: &Plan) -> Result<(), Failure> {
-        let Some(seen) = &plan.sightings else { return Ok(()) };
-        let injected = |error: crate::failpoint::Injected| Failure::new(Exit::Failed, error.to_string());
+        let Some(seen) = &plan.sightings else {
+            return Ok(());
+        };
+        let injected =
+            |error: crate::failpoint::Injected| Failure::new(Exit::Failed, error.to_string());
         hit(Failpoint::SightingsBefore).map_err(injected)?;
-        self.states.main().record_sightings(seen, self.options.now).map_err(state_failure)?;
+        self.states
+            .main()
+            .record_sightings(seen, self.options.now)
+            .map_err(state_failure)?;
         hit(Failpoint::SightingsWritten).map_err(injected)
     }
 
     fn record(&self, report: &PassReport) -> Result<(), Failure> {
-        let row = PassRow::of(report);
-        self.states.main().record_pass(&self.options.run, &row).map_err(state_failure)?;
+        let row = PassRow {
+            pass: report.pass,
+            outcome: report.outcome.as_str().to_owned(),
+            succeeded: matches!(report.outcome, Outcome::Idle | Outcome::Applied),
+            finished_at: after(
+                self.options.now,
+                std::time::Duration::from_secs_f64(report.seconds),
+            ),
+            seconds: report.seconds,
+            planned: json(&report.planned),
+            applied: json(&report.applied),
+            skipped: json(&report.skipped),
+            failed: json(&report.failed),
+            residue: json(&report.residue),
+            findings: json(&report.findings),
+            refusal: report.refusal.as_ref().map(ToString::to_string),
+            plan_hash: report.hash.as_ref().map(ToString::to_string),
+        };
+        let totals = totals(report);
+        self.states
+            .main()
+            .record_pass(&self.options.run, &row, &totals)
+            .map_err(state_failure)?;
         hit(Failpoint::PassRecorded).map_err(|error| Failure::new(Exit::Failed, error.to_string()))
     }
 }
 
+/// When something that began with the run had ended. The clock is read once a run; the rest is counted from there.
+fn after(now: Timestamp, elapsed: std::time::Duration) -> Timestamp {
+    now.checked_add(elapsed).unwrap_or(now)
+}
+
+fn json(counts: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(counts).unwrap_or_default()
+}
+
+fn totals(report: &PassReport) -> Vec<Total> {
+    let results = [
+        (ActionResult::Applied, &report.applied),
+        (ActionResult::Skipped, &report.skipped),
+        (ActionResult::Failed, &report.failed),
+    ];
+    let of = |(result, tally): (ActionResult, &Tally<ActionKind>)| {
+        let total = move |(action, count): (&ActionKind, &u64)| Total {
+            pass: report.pass,
+            action: *action,
+            result,
+            count: *count,
+        };
+        tally.iter().map(total).collect::<Vec<_>>()
+    };
+    results.into_iter().flat_map(of).collect()
+}
+
 /// Whether the store's first run only reports, and no plan of the pass was accepted yet.
-fn first_run(stores: &Stores, state: Option<&crate::state::State>, pass: PassName) -> Result<bool, StateError> {
+fn first_run(
+    stores: &Stores,
+    state: Option<&StateReader>,
+    pass: PassName,
+) -> Result<bool, StateError> {
     if stores.config.first_run == FirstRun::Apply {
         return Ok(false);
     }
-    state.map_or(Ok(true), |state| state.is_accepted(pass).map(|accepted| !accepted))
+    state.map_or(Ok(true), |state| {
+        state.is_accepted(pass).map(|accepted| !accepted)
+    })
 }
 
 fn consent(plan: &Plan, options: &Options, first_run: bool) -> Consent {
@@ -395,11 +551,14 @@ fn consent(plan: &Plan, options: &Options, first_run: bool) -> Consent {
 /// Counts the store where the guard will look at the counts.
 fn census(view: &View<'_>, plan: &Plan, config: &Config) -> Result<Census, crate::pass::PassError> {
     let removing: u64 = plan.actions.len() as u64;
-    let behind = plan.actions.iter().any(|action| action.hides_others());
+    let behind = plan.actions.iter().any(Action::hides_others);
     if removing < config.guard.min_count && !behind && view.config().first_run == FirstRun::Apply {
         return Ok(Census::default());
     }
-    let points = plan.actions.iter().any(|action| action.kind() == crate::plan::ActionKind::DropPoint);
+    let points = plan
+        .actions
+        .iter()
+        .any(|action| action.kind() == ActionKind::DropPoint);
     view.census(points)
 }
 

@@ -20,19 +20,29 @@ pub struct Failure {
 impl Failure {
     /// A failure without a hint.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// The same failure, saying what to do about it.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 
     /// The same failure, saying first what was being done.
     #[must_use]
     pub fn while_doing(self, doing: &str) -> Self {
-        Self { message: format!("{doing}: {}", self.message), ..self }
+        Self {
+            message: format!("{doing}: {}", self.message),
+            ..self
+        }
     }
 }
 
@@ -59,26 +69,43 @@ impl From<&RowError> for Failure {
             RowErrorKind::Missing | RowErrorKind::Schema => Exit::NoStore,
             RowErrorKind::Busy | RowErrorKind::Corrupt | RowErrorKind::Other => Exit::Failed,
         };
-        Self { exit, message: chain(error), hint: error.hint().map(Into::into) }
+        Self {
+            exit,
+            message: chain(error),
+            hint: error.hint().map(Into::into),
+        }
     }
 }
 
 impl From<&VectorError> for Failure {
     fn from(error: &VectorError) -> Self {
         let (exit, hint) = match error {
-            VectorError::Missing { .. } => (Exit::NoStore, Some("check [store.vectors] against what the store has")),
-            VectorError::Unreachable { .. } => {
-                (Exit::Failed, Some("is the server running, and is `url` its gRPC port (6334, not 6333)?"))
-            }
+            VectorError::Missing { .. } => (
+                Exit::NoStore,
+                Some("check [store.vectors] against what the store has"),
+            ),
+            VectorError::Unreachable { .. } => (
+                Exit::Failed,
+                Some("is the server running, and is `url` its gRPC port (6334, not 6333)?"),
+            ),
             VectorError::Unauthorized { .. } => (
                 Exit::Failed,
-                Some("give the key as the credential qdrant-api-key, as HYPNOS_QDRANT_API_KEY, or as `api_key`"),
+                Some(
+                    "give the key as the credential qdrant-api-key, as HYPNOS_QDRANT_API_KEY, or as `api_key`",
+                ),
             ),
-            VectorError::MissingIndex { .. } => (Exit::Failed, Some("create a keyword index for that payload key")),
+            VectorError::MissingIndex { .. } => (
+                Exit::Failed,
+                Some("create a keyword index for that payload key"),
+            ),
             VectorError::Interrupted => (Exit::Interrupted, None),
             _ => (Exit::Failed, None),
         };
-        Self { exit, message: chain(error), hint: hint.map(Into::into) }
+        Self {
+            exit,
+            message: chain(error),
+            hint: hint.map(Into::into),
+        }
     }
 }
 

@@ -75,15 +75,29 @@ pub enum Limit {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, removing, of, namespace, accept } = self;
+        let Self {
+            limit,
+            removing,
+            of,
+            namespace,
+            accept,
+        } = self;
         match (limit, namespace) {
             (Limit::FirstRun, _) => {
-                write!(f, "first run on this store: would remove {removing} of {of}")?;
+                write!(
+                    f,
+                    "first run on this store: would remove {removing} of {of}"
+                )?;
             }
-            (_, Some(namespace)) => write!(f, "would remove {removing} of the {of} in {namespace}")?,
+            (_, Some(namespace)) => {
+                write!(f, "would remove {removing} of the {of} in {namespace}")?
+            }
             (_, None) => write!(f, "would remove {removing} of {of} in the store")?,
         }
-        write!(f, "; look at it with --dry-run, and take exactly this plan with --run-now --accept {accept}")
+        write!(
+            f,
+            "; look at it with --dry-run, and take exactly this plan with --run-now --accept {accept}"
+        )
     }
 }
 
@@ -108,10 +122,10 @@ pub fn approve(
     census: &Census,
     bounds: Guard,
     consent: Consent,
-) -> Result<Approved, (Plan, Box<Refusal>)> {
+) -> Result<Approved, Box<(Plan, Refusal)>> {
     match measure(&plan, census, bounds, consent) {
         None => Ok(Approved(plan)),
-        Some(refusal) => Err((plan, Box::new(refusal))),
+        Some(refusal) => Err(Box::new((plan, refusal))),
     }
 }
 
@@ -119,7 +133,13 @@ fn measure(plan: &Plan, census: &Census, bounds: Guard, consent: Consent) -> Opt
     let weight = Weight::of(plan, census);
     let refusal = |limit, share: &Share, namespace| {
         let (removing, of) = share.worst();
-        Some(Refusal { limit, removing, of, namespace, accept: plan.hash() })
+        Some(Refusal {
+            limit,
+            removing,
+            of,
+            namespace,
+            accept: plan.hash(),
+        })
     };
     match consent {
         Consent::Accepted => return None,
@@ -161,19 +181,32 @@ impl Share {
 
     /// The half of which the larger share would go.
     fn worst(&self) -> (u64, u64) {
-        let share = |(removed, of)| if removed == 0 { 0.0 } else { fraction(removed, of) };
-        if share(self.points) > share(self.rows) { self.points } else { self.rows }
+        let share = |(removed, of)| {
+            if removed == 0 {
+                0.0
+            } else {
+                fraction(removed, of)
+            }
+        };
+        if share(self.points) > share(self.rows) {
+            self.points
+        } else {
+            self.rows
+        }
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share needs no more than 53 bits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a share needs no more than 53 bits"
+)]
 fn fraction(removed: u64, of: u64) -> f64 {
     removed as f64 / of as f64
 }
 
 fn over((removed, of): (u64, u64), bounds: Guard) -> bool {
     // Removing anything out of nothing (0 counted) is over every bound: the count cannot be right.
-    removed > 0 && !(fraction(removed, of) <= bounds.max_fraction.get())
+    removed > 0 && (of == 0 || fraction(removed, of) > bounds.max_fraction.get())
 }
 
 #[derive(Debug, Default)]
@@ -186,7 +219,10 @@ impl Weight {
     fn of(plan: &Plan, census: &Census) -> Self {
         let mut weight = Self::default();
         for action in &plan.actions {
-            let share = weight.namespaces.entry(action.namespace().clone()).or_default();
+            let share = weight
+                .namespaces
+                .entry(action.namespace().clone())
+                .or_default();
             match action {
                 Action::Delete { target, .. } | Action::End { target, .. } => {
                     share.rows.0 += 1 + target.behind.len() as u64;
@@ -214,10 +250,11 @@ impl Acceptances {
     /// Whether this very plan was accepted.
     #[must_use]
     pub fn cover(&self, hash: &PlanHash) -> bool {
-        self.0.iter().any(|accepted| accepted.eq_ignore_ascii_case(&hash.0))
+        self.0
+            .iter()
+            .any(|accepted| accepted.eq_ignore_ascii_case(&hash.0))
     }
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -230,7 +267,10 @@ mod tests {
     const BOUNDS: (f64, u64) = (0.2, 50);
 
     fn bounds() -> Guard {
-        Guard { max_fraction: Ratio::new(BOUNDS.0).unwrap(), min_count: BOUNDS.1 }
+        Guard {
+            max_fraction: Ratio::new(BOUNDS.0).unwrap(),
+            min_count: BOUNDS.1,
+        }
     }
 
     fn namespace(owner: &str) -> Namespace {
@@ -238,18 +278,31 @@ mod tests {
     }
 
     fn delete(owner: &str, id: i64, behind: usize) -> Action {
-        let expected = |id| Expected { id: MemoryId::Integer(id), version: Version([0; 16]) };
+        let expected = |id| Expected {
+            id: MemoryId::Integer(id),
+            version: Version([0; 16]),
+        };
         let target = Target {
             partition: "main".into(),
             namespace: namespace(owner),
             memory: expected(id),
-            behind: (0..behind).map(|i| expected(1000 + i64::try_from(i).unwrap())).collect(),
+            behind: (0..behind)
+                .map(|i| expected(1000 + i64::try_from(i).unwrap()))
+                .collect(),
         };
-        Action::Delete { target, reason: Reason::Expired { at: jiff::Timestamp::UNIX_EPOCH } }
+        Action::Delete {
+            target,
+            reason: Reason::Expired {
+                at: jiff::Timestamp::UNIX_EPOCH,
+            },
+        }
     }
 
     fn plan(actions: Vec<Action>) -> Plan {
-        Plan { actions, ..Plan::new("s".into(), PassName::Ttl) }
+        Plan {
+            actions,
+            ..Plan::new("s".into(), PassName::Ttl)
+        }
     }
 
     fn deletes(owner: &str, count: i64) -> Vec<Action> {
@@ -257,20 +310,39 @@ mod tests {
     }
 
     fn census(rows: &[(&str, u64)]) -> Census {
-        let rows = rows.iter().map(|(owner, n)| (namespace(owner), *n)).collect();
-        Census { rows, ..Census::default() }
+        let rows = rows
+            .iter()
+            .map(|(owner, n)| (namespace(owner), *n))
+            .collect();
+        Census {
+            rows,
+            ..Census::default()
+        }
     }
 
     fn limit(actions: Vec<Action>, census: &Census) -> Option<Limit> {
-        approve(plan(actions), census, bounds(), Consent::Bounds).err().map(|(_, refusal)| refusal.limit)
+        approve(plan(actions), census, bounds(), Consent::Bounds)
+            .err()
+            .map(|(_, refusal)| refusal.limit)
     }
 
     #[test]
     fn a_plan_is_refused_from_min_count_on_and_only_over_the_share() {
         let store = census(&[("ana", 1000), ("bruno", 1000)]);
-        assert_eq!(limit(deletes("ana", 49), &census(&[("ana", 49)])), None, "fewer than min_count");
-        assert_eq!(limit(deletes("ana", 50), &census(&[("ana", 249)])), Some(Limit::Store));
-        assert_eq!(limit(deletes("ana", 50), &census(&[("ana", 250)])), None, "exactly the share");
+        assert_eq!(
+            limit(deletes("ana", 49), &census(&[("ana", 49)])),
+            None,
+            "fewer than min_count"
+        );
+        assert_eq!(
+            limit(deletes("ana", 50), &census(&[("ana", 249)])),
+            Some(Limit::Store)
+        );
+        assert_eq!(
+            limit(deletes("ana", 50), &census(&[("ana", 250)])),
+            None,
+            "exactly the share"
+        );
         assert_eq!(limit(deletes("ana", 201), &store), Some(Limit::Namespace));
         assert_eq!(limit(deletes("ana", 200), &store), None);
     }
@@ -278,7 +350,12 @@ mod tests {
     #[test]
     fn a_small_namespace_and_a_gone_owner_are_not_measured_alone() {
         let mut store = census(&[("ana", 1000), ("bruno", 19), ("carla", 20)]);
-        let with = |owner, n| deletes("ana", 50).into_iter().chain(deletes(owner, n)).collect::<Vec<_>>();
+        let with = |owner, n| {
+            deletes("ana", 50)
+                .into_iter()
+                .chain(deletes(owner, n))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(limit(with("bruno", 19), &store), None);
         assert_eq!(limit(with("carla", 20), &store), Some(Limit::Namespace));
         store.gone.insert(namespace("carla"));
@@ -287,8 +364,14 @@ mod tests {
 
     #[test]
     fn what_hides_behind_a_memory_counts_too() {
-        assert_eq!(limit(vec![delete("ana", 1, 49)], &census(&[("ana", 249)])), Some(Limit::Store));
-        assert_eq!(limit(vec![delete("ana", 1, 48)], &census(&[("ana", 249)])), None);
+        assert_eq!(
+            limit(vec![delete("ana", 1, 49)], &census(&[("ana", 249)])),
+            Some(Limit::Store)
+        );
+        assert_eq!(
+            limit(vec![delete("ana", 1, 48)], &census(&[("ana", 249)])),
+            None
+        );
     }
 
     #[test]
@@ -302,7 +385,11 @@ mod tests {
             })
             .collect();
         let mut store = census(&[("ana", 10_000)]);
-        assert_eq!(limit(drops.clone(), &store), Some(Limit::Store), "no points were counted");
+        assert_eq!(
+            limit(drops.clone(), &store),
+            Some(Limit::Store),
+            "no points were counted"
+        );
         store.points.insert(namespace("ana"), 100);
         assert_eq!(limit(drops.clone(), &store), Some(Limit::Store));
         store.points.insert(namespace("ana"), 1000);
@@ -317,7 +404,13 @@ mod tests {
         assert!(!Acceptances(vec![plan(deletes("ana", 59)).hash().0]).cover(&hash));
         let with = |consent| approve(plan(actions.clone()), &store, bounds(), consent);
         assert!(with(Consent::Accepted).is_ok());
-        assert_eq!(with(Consent::FirstRun).unwrap_err().1.limit, Limit::FirstRun);
-        assert!(approve(plan(vec![]), &store, bounds(), Consent::FirstRun).is_ok(), "nothing to refuse");
+        assert_eq!(
+            with(Consent::FirstRun).unwrap_err().1.limit,
+            Limit::FirstRun
+        );
+        assert!(
+            approve(plan(vec![]), &store, bounds(), Consent::FirstRun).is_ok(),
+            "nothing to refuse"
+        );
     }
 }

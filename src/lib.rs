@@ -30,6 +30,7 @@ pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod demo;
 pub mod durable;
 pub mod engine;
 pub mod error;

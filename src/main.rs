@@ -46,6 +46,9 @@ fn log_to_stderr(cli: &Cli) {
     // Only hypnos' own targets: a library at debug level may print what it sends.
     let own = tracing_subscriber::filter::Targets::new().with_target("hypnos", level);
     use tracing_subscriber::prelude::*;
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_filter(own);
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_filter(own);
     tracing_subscriber::registry().with(layer).init();
 }

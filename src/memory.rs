@@ -224,8 +224,9 @@ pub enum TimeToLive {
 /// One memory as its row tells it. Roles that the schema lacks, or that were not asked for, are empty.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    /// Key of the row; unique within its partition.
-    pub id: MemoryId,
+    /// Key of the row; unique within its partition. `None` when the stored key is no key (NULL, or a REAL that a
+    /// UUID became by numeric affinity): such a row cannot be addressed, and is left alone by every pass.
+    pub id: Option<MemoryId>,
     /// Whose it is. `None` when the tenant column is NULL or empty: such a row is left alone by every pass.
     pub namespace: Option<Namespace>,
     /// The text.
@@ -269,7 +270,7 @@ pub struct Memory {
 impl Memory {
     /// A memory of which only the key is known.
     #[must_use]
-    pub fn new(id: MemoryId) -> Self {
+    pub fn new(id: Option<MemoryId>) -> Self {
         Self {
             id,
             namespace: None,
@@ -298,7 +299,9 @@ impl Memory {
     #[must_use]
     pub fn is_hidden(&self, now: Timestamp) -> bool {
         let past = |moment: Moment| moment.latest().is_some_and(|at| at <= now);
-        self.superseded_by.is_some() || !matches!(self.deleted_at, Moment::Absent) || past(self.valid_to)
+        self.superseded_by.is_some()
+            || !matches!(self.deleted_at, Moment::Absent)
+            || past(self.valid_to)
     }
 }
 

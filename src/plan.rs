@@ -203,6 +203,8 @@ pub enum Finding {
     Unreadable,
     /// A row whose tenant is NULL or empty: left alone.
     WithoutNamespace,
+    /// A row whose key is NULL or REAL: left alone.
+    WithoutKey,
     /// A row that other rows forbid to delete, or that would take live memories along: left alone.
     Blocked,
     /// A live row that should have a point and has none.
@@ -226,6 +228,7 @@ impl Finding {
         match self {
             Self::Unreadable => "unreadable",
             Self::WithoutNamespace => "without_namespace",
+            Self::WithoutKey => "without_key",
             Self::Blocked => "blocked",
             Self::RowWithoutPoint => "row_without_point",
             Self::PointWithoutRow => "point_without_row",

@@ -78,7 +78,13 @@ pub struct Applied {
 impl Applied {
     /// Adds the counts of another part of the same plan.
     pub fn merge(&mut self, other: Self) {
-        let Self { applied, skipped, failed, unread, interrupted } = other;
+        let Self {
+            applied,
+            skipped,
+            failed,
+            unread,
+            interrupted,
+        } = other;
         add(&mut self.applied, applied);
         add(&mut self.skipped, skipped);
         add(&mut self.failed, failed);
@@ -93,9 +99,11 @@ fn add(into: &mut Tally<ActionKind>, from: Tally<ActionKind>) {
     }
 }
 
-/// Counts one action.
-pub fn count(tally: &mut Tally<ActionKind>, kind: ActionKind) {
-    *tally.entry(kind).or_default() += 1;
+/// Counts actions of a kind.
+pub fn count(tally: &mut Tally<ActionKind>, kind: ActionKind, actions: usize) {
+    if actions > 0 {
+        *tally.entry(kind).or_default() += actions as u64;
+    }
 }
 
 /// What one pass did in one store.
@@ -173,7 +181,8 @@ impl PassReport {
     #[must_use]
     pub fn judge(&self) -> Outcome {
         let any = |tally: &Tally<ActionKind>| tally.values().any(|count| *count > 0);
-        if any(&self.skipped) || any(&self.failed) || any(&self.residue) || !self.unread.is_empty() {
+        if any(&self.skipped) || any(&self.failed) || any(&self.residue) || !self.unread.is_empty()
+        {
             Outcome::Partial
         } else if any(&self.applied) {
             Outcome::Applied
@@ -226,7 +235,10 @@ impl RunReport {
         }
         let passes = self.passes.iter().map(|pass| pass.outcome.exit());
         let stores = self.unopened.iter().map(|store| store.exit);
-        passes.chain(stores).max_by_key(|exit| exit.gravity()).unwrap_or(Exit::Done)
+        passes
+            .chain(stores)
+            .max_by_key(|exit| exit.gravity())
+            .unwrap_or(Exit::Done)
     }
 
     /// The outcome of the run in a word.
@@ -236,7 +248,14 @@ impl RunReport {
             Exit::Interrupted => "interrupted",
             Exit::Done if self.passes.iter().all(|pass| pass.outcome == Outcome::Idle) => "idle",
             Exit::Done => "applied",
-            Exit::LeftOver if self.passes.iter().all(|pass| pass.outcome == Outcome::Refused) => "refused",
+            Exit::LeftOver
+                if self
+                    .passes
+                    .iter()
+                    .all(|pass| pass.outcome == Outcome::Refused) =>
+            {
+                "refused"
+            }
             Exit::LeftOver => "partial",
             _ => "failed",
         }

@@ -16,6 +16,19 @@ use crate::store::vectors::VectorReader;
 /// When each absent thing was first seen.
 pub type Sightings = BTreeMap<Sighting, Timestamp>;
 
+/// The state of one row database file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Rows of the table of memories.
+    pub memories: u64,
+    /// Its journal mode, in lower case.
+    pub journal_mode: String,
+    /// The first damage that was found.
+    pub damage: Option<String>,
+    /// Rows of any table that violate a foreign key.
+    pub foreign_key_violations: u64,
+}
+
 /// One store, read-only, at one instant.
 pub struct View<'a> {
     now: Timestamp,
@@ -27,7 +40,11 @@ impl<'a> View<'a> {
     /// Looks at a store as of `now`, knowing what earlier runs saw to be absent.
     #[must_use]
     pub fn new(now: Timestamp, stores: &'a Stores, sightings: &'a Sightings) -> Self {
-        Self { now, stores, sightings }
+        Self {
+            now,
+            stores,
+            sightings,
+        }
     }
 
     /// The instant that the plan is made for.
@@ -51,14 +68,20 @@ impl<'a> View<'a> {
     /// When an earlier run first saw that a point is without its row or owner, every run since seeing the same.
     #[must_use]
     pub fn first_seen(&self, namespace: &Namespace, point: &PointId) -> Option<Timestamp> {
-        let sighting = Sighting { namespace: namespace.clone(), point: point.clone() };
+        let sighting = Sighting {
+            namespace: namespace.clone(),
+            point: point.clone(),
+        };
         self.sightings.get(&sighting).copied()
     }
 
     /// The vector store, if there is one.
     #[must_use]
     pub fn vectors(&self) -> Option<&'a dyn VectorReader> {
-        self.stores.vectors.as_deref().map(|vectors| vectors as &dyn VectorReader)
+        self.stores
+            .vectors
+            .as_deref()
+            .map(|vectors| vectors as &dyn VectorReader)
     }
 
     /// Who still exists; `None` when the store has no owners table.
@@ -98,6 +121,22 @@ impl<'a> View<'a> {
         self.stores.rows.reader(partition)?.snapshot(read)
     }
 
+    /// Looks at the file of one row database as a whole.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read to the end.
+    pub fn health(&self, partition: &Partition) -> Result<Health, RowError> {
+        let reader = self.stores.rows.reader(partition)?;
+        let census = reader.snapshot(|snapshot| snapshot.census())?;
+        Ok(Health {
+            memories: census.by_namespace.values().sum::<u64>() + census.without_namespace,
+            journal_mode: reader.journal_mode()?,
+            damage: reader.integrity()?,
+            foreign_key_violations: reader.foreign_key_check()?,
+        })
+    }
+
     /// Plans over each row database in turn, one open at a time.
     ///
     /// A tenant's file that cannot be read is named in `plan.unread`, and nothing of it is planned; when there is only
@@ -113,12 +152,19 @@ impl<'a> View<'a> {
         mut read: impl FnMut(&mut Plan, &Partition, &Snapshot<'_>) -> Result<(), RowError>,
     ) -> Result<(), PassError> {
         let partitions = self.partitions()?;
-        cx.progress.begin(&plan.store, plan.pass, "plan", Some(partitions.len() as u64));
+        cx.progress.begin(
+            &plan.store,
+            plan.pass,
+            "plan",
+            Some(partitions.len() as u64),
+        );
         for partition in &partitions {
             cx.check_stop()?;
             match self.read(partition, |snapshot| read(plan, partition, snapshot)) {
                 Ok(()) => {}
-                Err(error) if partition.tenant.is_some() => plan.unread.push(unread(partition, &error)),
+                Err(error) if partition.tenant.is_some() => {
+                    plan.unread.push(unread(partition, &error))
+                }
                 Err(error) => return Err(error.into()),
             }
             cx.progress.advance(1);
@@ -141,9 +187,11 @@ impl<'a> View<'a> {
     pub fn census(&self, with_points: bool) -> Result<Census, PassError> {
         let mut census = Census::default();
         for partition in self.partitions()? {
-            match self.read(&partition, Snapshot::census) {
+            match self.read(&partition, |snapshot| snapshot.census()) {
                 Ok(rows) => {
-                    rows.by_namespace.into_iter().for_each(|(ns, n)| *census.rows.entry(ns).or_default() += n);
+                    rows.by_namespace
+                        .into_iter()
+                        .for_each(|(ns, n)| *census.rows.entry(ns).or_default() += n);
                 }
                 Err(error) if partition.tenant.is_none() => return Err(error.into()),
                 Err(_) => {}
@@ -151,7 +199,10 @@ impl<'a> View<'a> {
         }
         if let Some(vectors) = self.vectors().filter(|_| with_points) {
             let points = vectors.namespaces()?;
-            census.points = points.iter().filter_map(|(raw, n)| Some((Namespace::parse(raw)?, *n))).collect();
+            census.points = points
+                .iter()
+                .filter_map(|(raw, n)| Some((Namespace::parse(raw)?, *n)))
+                .collect();
         }
         census.gone = self.gone(census.rows.keys().chain(census.points.keys()));
         Ok(census)
@@ -159,8 +210,15 @@ impl<'a> View<'a> {
 
     /// Namespaces whose owner is known to be gone; none when the owners cannot be read, so that each is measured.
     fn gone<'n>(&self, namespaces: impl Iterator<Item = &'n Namespace>) -> BTreeSet<Namespace> {
-        let Ok(Some(owners)) = self.owners() else { return BTreeSet::new() };
-        let gone = |ns: &&Namespace| matches!(owners.standing(ns), Standing::Deleted { .. } | Standing::Unknown);
+        let Ok(Some(owners)) = self.owners() else {
+            return BTreeSet::new();
+        };
+        let gone = |ns: &&Namespace| {
+            matches!(
+                owners.standing(ns),
+                Standing::Deleted { .. } | Standing::Unknown
+            )
+        };
         namespaces.filter(gone).cloned().collect()
     }
 }
@@ -168,5 +226,8 @@ impl<'a> View<'a> {
 /// Names a row database that cannot be read.
 #[must_use]
 pub fn unread(partition: &Partition, error: &dyn std::error::Error) -> Unread {
-    Unread { partition: Arc::clone(&partition.name), problem: crate::error::chain(error) }
+    Unread {
+        partition: Arc::clone(&partition.name),
+        problem: crate::error::chain(error),
+    }
 }

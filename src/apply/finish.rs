@@ -37,8 +37,11 @@ pub(super) fn rows(
         .map(|(written, _)| &written.intent)
         .collect();
     give_back(job, writer, &left)?;
-    let settled: Vec<(IntentId, Settled)> =
-        written.iter().zip(&fates).map(|(written, fate)| (written.id, settled(*fate))).collect();
+    let settled: Vec<(IntentId, Settled)> = written
+        .iter()
+        .zip(&fates)
+        .map(|(written, fate)| (written.id, settled(*fate)))
+        .collect();
     hit(Failpoint::SettleBefore)?;
     state.settle(&settled, job.now)?;
     hit(Failpoint::SettleWritten)?;
@@ -54,14 +57,21 @@ fn settled(fate: Fate) -> Settled {
 }
 
 fn remove_points(job: &Job<'_>, written: &[Written]) -> Result<(), ApplyError> {
-    let points: Vec<PointId> = written.iter().flat_map(|written| written.intent.points.iter().cloned()).collect();
+    let points: Vec<PointId> = written
+        .iter()
+        .flat_map(|written| written.intent.points.iter().cloned())
+        .collect();
     match job.vectors() {
         Some(vectors) if !points.is_empty() => Ok(vectors.remove(&points)?),
         _ => Ok(()),
     }
 }
 
-fn remove_rows(writer: &mut Writer, pace: &mut Pace, written: &[Written]) -> Result<Vec<Fate>, ApplyError> {
+fn remove_rows(
+    writer: &mut Writer,
+    pace: &mut Pace,
+    written: &[Written],
+) -> Result<Vec<Fate>, ApplyError> {
     let mut fates = Vec::with_capacity(written.len());
     let mut rest = written;
     while !rest.is_empty() {
@@ -77,18 +87,27 @@ fn remove_rows(writer: &mut Writer, pace: &mut Pace, written: &[Written]) -> Res
 /// One transaction; a plan never mixes the two kinds in one partition, but a replay of two runs may.
 fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, ApplyError> {
     let units = |kind| -> Vec<(usize, &Written)> {
-        batch.iter().enumerate().filter(|(_, written)| written.intent.kind == kind).collect()
+        batch
+            .iter()
+            .enumerate()
+            .filter(|(_, written)| written.intent.kind == kind)
+            .collect()
     };
     let unit = |written: &Written| written.intent.unit.clone();
     let mut fates = vec![Fate::Absent; batch.len()];
     let deletes = units(ActionKind::Delete);
-    let of: Vec<Unit> = deletes.iter().filter_map(|(_, written)| unit(written)).collect();
+    let of: Vec<Unit> = deletes
+        .iter()
+        .filter_map(|(_, written)| unit(written))
+        .collect();
     for ((index, _), fate) in deletes.iter().zip(writer.delete_units(&of)?) {
         fates[*index] = fate;
     }
     let ends = units(ActionKind::End);
-    let of: Vec<_> =
-        ends.iter().filter_map(|(_, written)| Some((unit(written)?, written.intent.valid_to?))).collect();
+    let of: Vec<_> = ends
+        .iter()
+        .filter_map(|(_, written)| Some((unit(written)?, written.intent.valid_to?)))
+        .collect();
     for ((index, _), fate) in ends.iter().zip(writer.end_units(&of)?) {
         fates[*index] = fate;
     }
@@ -97,7 +116,11 @@ fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, App
 
 /// Puts the points of intents that are not carried out back, as far as their memory is still the one they belong to
 /// and has no point by now.
-pub(super) fn give_back(job: &Job<'_>, writer: &mut Writer, left: &[&Intent]) -> Result<(), ApplyError> {
+pub(super) fn give_back(
+    job: &Job<'_>,
+    writer: &mut Writer,
+    left: &[&Intent],
+) -> Result<(), ApplyError> {
     let images: Vec<&PointImage> = left
         .iter()
         .filter(|intent| intent.images.iter().len() > 0)
@@ -112,11 +135,20 @@ pub(super) fn give_back(job: &Job<'_>, writer: &mut Writer, left: &[&Intent]) ->
 
 /// Puts back those points that do not exist now.
 pub(super) fn put_missing_back(job: &Job<'_>, images: &[&PointImage]) -> Result<(), ApplyError> {
-    let Some(vectors) = job.vectors().filter(|_| !images.is_empty()) else { return Ok(()) };
+    let Some(vectors) = job.vectors().filter(|_| !images.is_empty()) else {
+        return Ok(());
+    };
     let ids: Vec<PointId> = images.iter().map(|image| image.id.clone()).collect();
-    let present: HashSet<PointId> = vectors.capture(&ids)?.into_iter().map(|image| image.id).collect();
-    let missing: BTreeMap<&PointId, &PointImage> =
-        images.iter().filter(|image| !present.contains(&image.id)).map(|image| (&image.id, *image)).collect();
+    let present: HashSet<PointId> = vectors
+        .capture(&ids)?
+        .into_iter()
+        .map(|image| image.id)
+        .collect();
+    let missing: BTreeMap<&PointId, &PointImage> = images
+        .iter()
+        .filter(|image| !present.contains(&image.id))
+        .map(|image| (&image.id, *image))
+        .collect();
     let missing: Vec<PointImage> = missing.into_values().cloned().collect();
     if missing.is_empty() {
         return Ok(());
@@ -130,11 +162,24 @@ pub(super) fn put_missing_back(job: &Job<'_>, images: &[&PointImage]) -> Result<
 /// Whether the row that is there now is the memory that the intent was about, edited; and not another memory that got
 /// its key, which must not inherit its vector.
 fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result<bool, ApplyError> {
-    let (Some(id), Some(unit)) = (&intent.memory, &intent.unit) else { return Ok(false) };
-    let Some(now) = writer.roots(std::slice::from_ref(id))?.remove(0).map(|unit| unit.root) else { return Ok(false) };
+    let (Some(id), Some(unit)) = (&intent.memory, &intent.unit) else {
+        return Ok(false);
+    };
+    let Some(now) = writer
+        .roots(std::slice::from_ref(id))?
+        .remove(0)
+        .map(|unit| unit.root)
+    else {
+        return Ok(false);
+    };
     let rows = &job.stores.config.rows;
-    let same = |role| rows.source(role).map(|source| same_column(&unit.root, &now, &source.column));
-    Ok(same(Role::CreatedAt).or_else(|| same(Role::Content)).unwrap_or(false))
+    let same = |role| {
+        rows.source(role)
+            .map(|source| same_column(&unit.root, &now, &source.column))
+    };
+    Ok(same(Role::CreatedAt)
+        .or_else(|| same(Role::Content))
+        .unwrap_or(false))
 }
 
 fn same_column(then: &RowImage, now: &RowImage, column: &str) -> bool {

@@ -18,10 +18,10 @@ use crate::clock::Timestamp;
 use crate::failpoint::Injected;
 use crate::guard::Approved;
 use crate::pass::{Cx, PassName};
-use crate::plan::{Action, ActionKind, Tally, Unread};
+use crate::plan::{Action, ActionKind, Reason, Tally, Unread};
 use crate::report::Applied;
 use crate::state::{self, State, StateDir, StateError};
-use crate::store::rows::{Partition, RowError};
+use crate::store::rows::{OwnerBook, Partition, RowError};
 use crate::store::vectors::{VectorError, VectorStore};
 use crate::store::{MAIN, Stores};
 
@@ -55,19 +55,39 @@ impl Job<'_> {
     fn vectors(&self) -> Option<&dyn VectorStore> {
         self.stores.vectors.as_deref()
     }
+
+    /// The owners, read anew, where one of the reasons is about them.
+    fn owners_for(
+        &self,
+        mut reasons: impl Iterator<Item = Reason>,
+    ) -> Result<Option<OwnerBook>, RowError> {
+        if reasons.any(|reason| matches!(reason, Reason::OwnerDeleted { .. })) {
+            self.stores.owners()
+        } else {
+            Ok(None)
+        }
+    }
 }
 
 /// Applies a plan that the guard approved. What was done before an error is counted all the same.
-#[must_use]
 pub fn apply(approved: Approved, job: &Job<'_>) -> (Applied, Result<(), ApplyError>) {
     let plan = approved.into_plan();
     let planned = plan.counts();
     let mut done = Applied::default();
-    job.cx.progress.begin(&job.stores.name, job.pass, "apply", Some(plan.actions.len() as u64));
+    job.cx.progress.begin(
+        &job.stores.name,
+        job.pass,
+        "apply",
+        Some(plan.actions.len() as u64),
+    );
     let result = apply_all(plan.actions, job, &mut done);
     job.cx.progress.end();
     if result.is_err() || !done.unread.is_empty() {
-        done.failed = if done.interrupted { Tally::new() } else { rest(&planned, &done) };
+        done.failed = if done.interrupted {
+            Tally::new()
+        } else {
+            rest(&planned, &done)
+        };
     }
     (done, result)
 }
@@ -77,7 +97,11 @@ pub fn apply(approved: Approved, job: &Job<'_>) -> (Applied, Result<(), ApplyErr
 pub fn rest(planned: &Tally<ActionKind>, done: &Applied) -> Tally<ActionKind> {
     let of = |tally: &Tally<ActionKind>, kind| tally.get(kind).copied().unwrap_or_default();
     let left = |kind, n: u64| n.saturating_sub(of(&done.applied, kind) + of(&done.skipped, kind));
-    planned.iter().map(|(kind, n)| (*kind, left(kind, *n))).filter(|(_, n)| *n > 0).collect()
+    planned
+        .iter()
+        .map(|(kind, n)| (*kind, left(kind, *n)))
+        .filter(|(_, n)| *n > 0)
+        .collect()
 }
 
 fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<(), ApplyError> {
@@ -87,12 +111,17 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
             return Ok(());
         }
         let partition = partition(job.stores, &name);
-        let result = rows::apply(job, partition.as_ref(), work.rows, done)
+        let result = rows::apply(job, partition.as_ref(), &work.rows, done)
             .and_then(|()| points::apply(job, &name, partition.as_ref(), work.points, done));
         match result {
             // A tenant's file that cannot be changed fails alone.
-            Err(ApplyError::Rows(error)) if partition.as_ref().is_some_and(|p| p.tenant.is_some()) => {
-                done.unread.push(Unread { partition: name, problem: crate::error::chain(&error) });
+            Err(ApplyError::Rows(error))
+                if partition.as_ref().is_some_and(|p| p.tenant.is_some()) =>
+            {
+                done.unread.push(Unread {
+                    partition: name,
+                    problem: crate::error::chain(&error),
+                });
             }
             Err(error) if error.is_interruption() => {
                 done.interrupted = true;
@@ -131,7 +160,11 @@ fn partition(stores: &Stores, name: &str) -> Option<Partition> {
     if !stores.config.rows.is_per_tenant() {
         return Some(stores.rows.main());
     }
-    if name == MAIN { None } else { stores.rows.partition(name) }
+    if name == MAIN {
+        None
+    } else {
+        stores.rows.partition(name)
+    }
 }
 
 /// The state files of one store: the main one stays open, a tenant's is opened when it is needed.
@@ -167,6 +200,21 @@ impl States {
             MAIN => work(&self.main),
             tenant => work(&self.dir.open(state::Partition::Tenant(tenant))?),
         }
+    }
+
+    /// Drops what is too old to be undone from every state file; what could be erased text is overwritten.
+    ///
+    /// # Errors
+    ///
+    /// When a state file cannot be read or written.
+    pub fn prune(&self, before: Timestamp) -> Result<(), StateError> {
+        self.main.prune(before)?;
+        for tenant in self.tenants()? {
+            let state = self.dir.open(state::Partition::Tenant(&tenant))?;
+            state.prune(before)?;
+            state.tidy()?;
+        }
+        Ok(())
     }
 
     /// The tenants that have a state file.

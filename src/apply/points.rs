@@ -26,9 +26,13 @@ pub(super) fn apply(
     actions: Vec<Action>,
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    let Some(vectors) = job.vectors().filter(|_| !actions.is_empty()) else { return Ok(()) };
+    let Some(vectors) = job.vectors().filter(|_| !actions.is_empty()) else {
+        return Ok(());
+    };
     let doomed: Vec<Doomed> = actions.into_iter().filter_map(doomed).collect();
-    let watched = doomed.iter().map(|doomed| (doomed.namespace.clone(), doomed.point.clone()));
+    let watched = doomed
+        .iter()
+        .map(|doomed| (doomed.namespace.clone(), doomed.point.clone()));
     let mut recheck = Recheck::new(job, partition, watched)?;
     job.states.with(name, |state| {
         for batch in doomed.chunks(BATCH) {
@@ -45,7 +49,16 @@ pub(super) fn apply(
 
 fn doomed(action: Action) -> Option<Doomed> {
     match action {
-        Action::DropPoint { namespace, point, reason, .. } => Some(Doomed { namespace, point, reason }),
+        Action::DropPoint {
+            namespace,
+            point,
+            reason,
+            ..
+        } => Some(Doomed {
+            namespace,
+            point,
+            reason,
+        }),
         Action::Delete { .. } | Action::End { .. } => None,
     }
 }
@@ -61,19 +74,23 @@ fn apply_batch(
 ) -> Result<(), ApplyError> {
     let owners = job.stores.owners()?;
     let called = recheck.called()?;
-    let (go, stay): (Vec<&Doomed>, Vec<&Doomed>) =
-        batch.iter().partition(|doomed| may_go(owners.as_ref(), called, doomed));
-    stay.iter().for_each(|_| count(&mut done.skipped, KIND));
+    let (go, stay): (Vec<&Doomed>, Vec<&Doomed>) = batch
+        .iter()
+        .partition(|doomed| may_go(owners.as_ref(), called, doomed));
+    count(&mut done.skipped, KIND, stay.len());
 
     let ids: Vec<PointId> = go.iter().map(|doomed| doomed.point.clone()).collect();
-    let mut images: std::collections::HashMap<PointId, PointImage> =
-        vectors.capture(&ids)?.into_iter().map(|image| (image.id.clone(), image)).collect();
+    let mut images: std::collections::HashMap<PointId, PointImage> = vectors
+        .capture(&ids)?
+        .into_iter()
+        .map(|image| (image.id.clone(), image))
+        .collect();
     let mut intents = Vec::with_capacity(go.len());
     for doomed in go {
         match images.remove(&doomed.point) {
             Some(image) => intents.push(intent(name, doomed, image)),
             // Somebody else dropped it.
-            None => count(&mut done.applied, KIND),
+            None => count(&mut done.applied, KIND, 1),
         }
     }
     if intents.is_empty() {
@@ -82,12 +99,16 @@ fn apply_batch(
     hit(Failpoint::IntentBefore)?;
     let ids = state.intend(job.run, job.pass, &intents)?;
     hit(Failpoint::IntentWritten)?;
-    let written: Vec<Written> = ids.into_iter().zip(intents).map(|(id, intent)| Written { id, intent }).collect();
+    let written: Vec<Written> = ids
+        .into_iter()
+        .zip(intents)
+        .map(|(id, intent)| Written { id, intent })
+        .collect();
     finish_points(job, vectors, state, recheck, &written, done)
 }
 
 fn may_go(owners: Option<&OwnerBook>, called: &HashSet<PointId>, doomed: &Doomed) -> bool {
-    owner_still_so(owners, doomed) && !called.contains(&doomed.point)
+    owner_still_so(owners, &doomed.namespace, doomed.reason) && !called.contains(&doomed.point)
 }
 
 fn intent(partition: &Arc<str>, doomed: &Doomed, image: PointImage) -> Intent {
@@ -116,7 +137,10 @@ fn finish_points(
     written: &[Written],
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    let ids: Vec<PointId> = written.iter().flat_map(|written| written.intent.points.iter().cloned()).collect();
+    let ids: Vec<PointId> = written
+        .iter()
+        .flat_map(|written| written.intent.points.iter().cloned())
+        .collect();
     hit(Failpoint::PointsBefore)?;
     vectors.remove(&ids)?;
     hit(Failpoint::PointsRemoved)?;
@@ -130,9 +154,28 @@ fn finish_points(
     let settled: Vec<(IntentId, Settled)> = written
         .iter()
         .map(|written| {
-            let is_called = written.intent.points.iter().any(|point| called.contains(point));
-            count(if is_called { &mut done.skipped } else { &mut done.applied }, KIND);
-            (written.id, if is_called { Settled::Skipped(SkipReason::Claimed) } else { Settled::Done })
+            let is_called = written
+                .intent
+                .points
+                .iter()
+                .any(|point| called.contains(point));
+            count(
+                if is_called {
+                    &mut done.skipped
+                } else {
+                    &mut done.applied
+                },
+                KIND,
+                1,
+            );
+            (
+                written.id,
+                if is_called {
+                    Settled::Skipped(SkipReason::Claimed)
+                } else {
+                    Settled::Done
+                },
+            )
         })
         .collect();
     hit(Failpoint::SettleBefore)?;
@@ -149,26 +192,48 @@ pub(super) fn replay(
     written: Vec<Written>,
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    let Some(vectors) = job.vectors() else { return Ok(()) };
+    let Some(vectors) = job.vectors() else {
+        return Ok(());
+    };
     let watched: Vec<(Namespace, PointId)> = written
         .iter()
-        .flat_map(|written| written.intent.namespace.iter().cloned().zip(written.intent.points.iter().cloned()))
+        .flat_map(|written| {
+            written
+                .intent
+                .namespace
+                .iter()
+                .cloned()
+                .zip(written.intent.points.iter().cloned())
+        })
         .collect();
     let mut recheck = Recheck::new(job, partition, watched.into_iter())?;
     let owners = job.stores.owners()?;
     let called = recheck.called()?;
     let (go, stay): (Vec<Written>, Vec<Written>) = written.into_iter().partition(|written| {
         let intent = &written.intent;
-        intent.namespace.iter().zip(&intent.points).all(|(namespace, point)| {
-            let doomed = Doomed { namespace: namespace.clone(), point: point.clone(), reason: intent.reason };
-            may_go(owners.as_ref(), called, &doomed)
-        })
+        intent
+            .namespace
+            .iter()
+            .zip(&intent.points)
+            .all(|(namespace, point)| {
+                let doomed = Doomed {
+                    namespace: namespace.clone(),
+                    point: point.clone(),
+                    reason: intent.reason,
+                };
+                may_go(owners.as_ref(), called, &doomed)
+            })
     });
-    let images: Vec<&PointImage> = stay.iter().flat_map(|written| &written.intent.images).collect();
+    let images: Vec<&PointImage> = stay
+        .iter()
+        .flat_map(|written| &written.intent.images)
+        .collect();
     finish::put_missing_back(job, &images)?;
-    let settled: Vec<_> =
-        stay.iter().map(|written| (written.id, Settled::Skipped(SkipReason::Claimed))).collect();
+    let settled: Vec<_> = stay
+        .iter()
+        .map(|written| (written.id, Settled::Skipped(SkipReason::Claimed)))
+        .collect();
     state.settle(&settled, job.now)?;
-    stay.iter().for_each(|_| count(&mut done.skipped, KIND));
+    count(&mut done.skipped, KIND, stay.len());
     finish_points(job, vectors, state, &mut recheck, &go, done)
 }

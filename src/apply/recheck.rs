@@ -36,9 +36,18 @@ impl<'a> Recheck<'a> {
         partition: Option<&'a Partition>,
         doomed: impl Iterator<Item = (Namespace, PointId)>,
     ) -> Result<Self, ApplyError> {
-        let reader = partition.map(|partition| job.stores.rows.reader(partition)).transpose()?;
+        let reader = partition
+            .map(|partition| job.stores.rows.reader(partition))
+            .transpose()?;
         let (namespaces, watched) = doomed.unzip();
-        Ok(Self { job, partition, reader, watched, namespaces, found: None })
+        Ok(Self {
+            job,
+            partition,
+            reader,
+            watched,
+            namespaces,
+            found: None,
+        })
     }
 
     /// Of the watched points, those that a row calls for now.
@@ -47,7 +56,10 @@ impl<'a> Recheck<'a> {
             Some(reader) => reader.data_version()?,
             None => 0,
         };
-        let stale = self.found.as_ref().is_none_or(|(known, _)| *known != version);
+        let stale = self
+            .found
+            .as_ref()
+            .is_none_or(|(known, _)| *known != version);
         if stale {
             let called = self.read()?;
             self.found = Some((version, called));
@@ -56,21 +68,33 @@ impl<'a> Recheck<'a> {
     }
 
     fn read(&self) -> Result<HashSet<PointId>, ApplyError> {
-        let (Some(config), Some(vectors)) = (&self.job.stores.config.vectors, self.job.vectors()) else {
+        let (Some(config), Some(vectors)) = (&self.job.stores.config.vectors, self.job.vectors())
+        else {
             return Ok(HashSet::new());
         };
-        let Some(reader) = &self.reader else { return Ok(self.of_files_that_appeared()) };
-        let rule = Rule { point_id: &config.point_id, rows: &self.job.stores.config.rows };
+        let Some(reader) = &self.reader else {
+            return Ok(self.of_files_that_appeared());
+        };
+        let rule = Rule {
+            point_id: &config.point_id,
+            rows: &self.job.stores.config.rows,
+        };
         let mut called = HashSet::new();
         let mut linked: HashMap<Namespace, Vec<String>> = HashMap::new();
         reader.snapshot(|snapshot| {
             snapshot.scan(&[Role::Point], &mut |memory| {
-                if let Some(namespace) = memory.namespace.as_ref().filter(|ns| self.namespaces.contains(ns)) {
+                if let Some(namespace) = memory
+                    .namespace
+                    .as_ref()
+                    .filter(|ns| self.namespaces.contains(ns))
+                {
                     match rule.derive(&memory, namespace) {
                         Derived::Id(point) if self.watched.contains(&point) => {
                             called.insert(point);
                         }
-                        Derived::ByPayload { value, .. } => linked.entry(namespace.clone()).or_default().push(value),
+                        Derived::ByPayload { value, .. } => {
+                            linked.entry(namespace.clone()).or_default().push(value)
+                        }
                         Derived::Id(_) | Derived::None { .. } => {}
                     }
                 }
@@ -82,7 +106,12 @@ impl<'a> Recheck<'a> {
             linked.sort();
             for (namespace, values) in linked {
                 let points = vectors.find(namespace.as_str(), key, &values)?;
-                called.extend(points.into_iter().map(|(_, point)| point).filter(|point| self.watched.contains(point)));
+                called.extend(
+                    points
+                        .into_iter()
+                        .map(|(_, point)| point)
+                        .filter(|point| self.watched.contains(point)),
+                );
             }
         }
         Ok(called)
@@ -93,18 +122,29 @@ impl<'a> Recheck<'a> {
         debug_assert!(self.partition.is_none(), "a partition has a reader");
         let rows = &self.job.stores.config.rows;
         let appeared = |namespace: &Namespace| {
-            rows.tenant_of(namespace).is_none_or(|tenant| self.job.stores.rows.has_file(tenant))
+            rows.tenant_of(namespace)
+                .is_none_or(|tenant| self.job.stores.rows.has_file(tenant))
         };
-        if self.namespaces.iter().any(appeared) { self.watched.clone() } else { HashSet::new() }
+        if self.namespaces.iter().any(appeared) {
+            self.watched.clone()
+        } else {
+            HashSet::new()
+        }
     }
 }
 
-/// Whether the owner is still as the reason says.
-pub(super) fn owner_still_so(owners: Option<&OwnerBook>, doomed: &Doomed) -> bool {
-    let Some(owners) = owners else { return false };
-    match (doomed.reason, owners.standing(&doomed.namespace)) {
-        (Reason::OwnerDeleted { .. }, standing) => matches!(standing, Standing::Deleted { .. }),
-        (Reason::OwnerUnknown, standing) => standing == Standing::Unknown,
-        (_, standing) => standing != Standing::NoTable,
+/// Whether the owner of a namespace is still as the reason for a removal says; reasons that are not about owners hold
+/// as long as an owners table speaks for the scope of a point, and always for a memory.
+pub(super) fn owner_still_so(
+    owners: Option<&OwnerBook>,
+    namespace: &Namespace,
+    reason: Reason,
+) -> bool {
+    let standing = owners.map(|owners| owners.standing(namespace));
+    match reason {
+        Reason::OwnerDeleted { at } => standing == Some(Standing::Deleted { at }),
+        Reason::OwnerUnknown => standing == Some(Standing::Unknown),
+        Reason::RowGone => standing.is_some_and(|standing| standing != Standing::NoTable),
+        Reason::Expired { .. } | Reason::History { .. } => true,
     }
 }

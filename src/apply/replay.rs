@@ -4,14 +4,15 @@
 //! written for, the removal is finished; if it is gone, only the mark was missing; if it was changed, or its owner is
 //! back, it stays and its points are put back.
 
-use crate::plan::{ActionKind, Reason, Unread};
+use crate::plan::{ActionKind, Unread};
 use crate::report::Applied;
-use crate::state::{Settled, SkipReason, State};
+use crate::state::{Intent, Settled, SkipReason, State};
 use crate::store::MAIN;
-use crate::store::rows::{Partition, Standing};
+use crate::store::rows::Partition;
 
 use super::finish::{self, Written};
 use super::pace::Pace;
+use super::recheck::owner_still_so;
 use super::{ApplyError, Job, partition, points};
 
 /// Intents read at once, each with its pre-image.
@@ -27,11 +28,16 @@ pub fn replay(job: &Job<'_>, done: &mut Applied) -> Result<u64, ApplyError> {
     let mut replayed = 0;
     for name in std::iter::once(MAIN.to_owned()).chain(job.states.tenants()?) {
         let partition = partition(job.stores, &name);
-        let result = job.states.with(&name, |state| replay_partition(job, partition.as_ref(), state, done));
+        let result = job.states.with(&name, |state| {
+            replay_partition(job, partition.as_ref(), state, done)
+        });
         match result {
             Ok(count) => replayed += count,
             Err(ApplyError::Rows(error)) if name != MAIN => {
-                done.unread.push(Unread { partition: name.into(), problem: crate::error::chain(&error) });
+                done.unread.push(Unread {
+                    partition: name.into(),
+                    problem: crate::error::chain(&error),
+                });
             }
             Err(error) => return Err(error),
         }
@@ -49,11 +55,17 @@ fn replay_partition(
     loop {
         // What cannot be settled (its half of the store is no longer configured) stays open, and visible.
         let open = state.open_intents(after, AT_ONCE)?;
-        let Some(last) = open.last() else { return Ok(replayed) };
+        let Some(last) = open.last() else {
+            return Ok(replayed);
+        };
         after = Some(last.id);
         replayed += open.len() as u64;
-        let written = open.into_iter().map(|record| Written { id: record.id, intent: record.intent });
-        let (drops, rows): (Vec<_>, Vec<_>) = written.partition(|written| written.intent.kind == ActionKind::DropPoint);
+        let written = open.into_iter().map(|record| Written {
+            id: record.id,
+            intent: record.intent,
+        });
+        let (drops, rows): (Vec<_>, Vec<_>) =
+            written.partition(|written| written.intent.kind == ActionKind::DropPoint);
         if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
             replay_rows(job, partition, state, rows)?;
         }
@@ -71,18 +83,21 @@ fn replay_rows(
 ) -> Result<(), ApplyError> {
     let mut writer = job.stores.rows.writer(partition)?;
     writer.can_write()?;
-    let owners = if written.iter().any(|written| written.intent.erase) { job.stores.owners()? } else { None };
-    let (go, revived): (Vec<_>, Vec<_>) = written.into_iter().partition(|written| match written.intent.reason {
-        Reason::OwnerDeleted { .. } => written.intent.namespace.as_ref().is_some_and(|namespace| {
-            let standing = owners.as_ref().map(|owners| owners.standing(namespace));
-            matches!(standing, Some(Standing::Deleted { .. }))
-        }),
-        _ => true,
+    let owners = job.owners_for(written.iter().map(|written| written.intent.reason))?;
+    let (go, revived): (Vec<_>, Vec<_>) = written.into_iter().partition(|written| {
+        let Intent {
+            namespace, reason, ..
+        } = &written.intent;
+        namespace
+            .as_ref()
+            .is_none_or(|namespace| owner_still_so(owners.as_ref(), namespace, *reason))
     });
     let intents: Vec<_> = revived.iter().map(|written| &written.intent).collect();
     finish::give_back(job, &mut writer, &intents)?;
-    let settled: Vec<_> =
-        revived.iter().map(|written| (written.id, Settled::Skipped(SkipReason::Changed))).collect();
+    let settled: Vec<_> = revived
+        .iter()
+        .map(|written| (written.id, Settled::Skipped(SkipReason::Changed)))
+        .collect();
     state.settle(&settled, job.now)?;
     finish::rows(job, &mut writer, state, &mut Pace::default(), &go)?;
     Ok(())

@@ -1,29 +1,32 @@
 //! Removing memories: rows with all that goes with them, and their points.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{MemoryId, Namespace, PointId, Role};
-use crate::plan::{Action, Reason, Target};
+use crate::plan::{Action, Target};
 use crate::report::{Applied, count};
 use crate::state::{Intent, State};
 use crate::store::image::{PointImage, Unit};
-use crate::store::rows::{Fate, Partition, Standing, Wanted, Writer};
+use crate::store::rows::{Fate, Partition, Wanted, Writer};
 use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::finish::{self, Written};
 use super::pace::Pace;
+use super::recheck::owner_still_so;
 use super::{ApplyError, BATCH, Job};
 
 /// Applies the row actions of one row database, batch by batch.
 pub(super) fn apply(
     job: &Job<'_>,
     partition: Option<&Partition>,
-    actions: Vec<Action>,
+    actions: &[Action],
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    let Some(partition) = partition.filter(|_| !actions.is_empty()) else { return Ok(()) };
+    let Some(partition) = partition.filter(|_| !actions.is_empty()) else {
+        return Ok(());
+    };
     let mut writer = job.stores.rows.writer(partition)?;
     let mut pace = Pace::default();
     job.states.with(&partition.name, |state| {
@@ -57,39 +60,39 @@ fn apply_batch(
     hit(Failpoint::IntentBefore)?;
     let ids = state.intend(job.run, job.pass, &intents)?;
     hit(Failpoint::IntentWritten)?;
-    let written: Vec<Written> = ids.into_iter().zip(intents).map(|(id, intent)| Written { id, intent }).collect();
+    let written: Vec<Written> = ids
+        .into_iter()
+        .zip(intents)
+        .map(|(id, intent)| Written { id, intent })
+        .collect();
     let fates = finish::rows(job, writer, state, pace, &written)?;
     for (written, fate) in written.iter().zip(fates) {
         match fate {
-            Fate::Removed | Fate::Absent => count(&mut done.applied, written.intent.kind),
-            Fate::Changed | Fate::Blocked => count(&mut done.skipped, written.intent.kind),
+            Fate::Removed | Fate::Absent => count(&mut done.applied, written.intent.kind, 1),
+            Fate::Changed | Fate::Blocked => count(&mut done.skipped, written.intent.kind, 1),
         }
     }
     Ok(())
 }
 
-/// Drops the actions whose owner is no longer marked deleted.
+/// Drops the actions whose owner is no longer marked deleted, or was marked anew.
 fn still_wanted<'a>(
     job: &Job<'_>,
     batch: &'a [Action],
     done: &mut Applied,
 ) -> Result<Vec<(&'a Action, &'a Target)>, ApplyError> {
-    let asks_owners = batch.iter().any(|action| matches!(action.reason(), Reason::OwnerDeleted { .. }));
-    let owners = if asks_owners { job.stores.owners()? } else { None };
+    let owners = job.owners_for(batch.iter().map(Action::reason))?;
     let mut wanted = Vec::with_capacity(batch.len());
     for action in batch {
-        let target = match action {
-            Action::Delete { target, .. } | Action::End { target, .. } => target,
-            Action::DropPoint { .. } => continue,
-        };
-        let gone = || {
-            let standing = owners.as_ref().map(|owners| owners.standing(&target.namespace));
-            matches!(standing, Some(Standing::Deleted { .. }))
-        };
-        if matches!(action.reason(), Reason::OwnerDeleted { .. }) && !gone() {
-            count(&mut done.skipped, action.kind());
-        } else {
-            wanted.push((action, target));
+        match action {
+            Action::Delete { target, reason } | Action::End { target, reason, .. } => {
+                if owner_still_so(owners.as_ref(), &target.namespace, *reason) {
+                    wanted.push((action, target));
+                } else {
+                    count(&mut done.skipped, action.kind(), 1);
+                }
+            }
+            Action::DropPoint { .. } => {}
         }
     }
     Ok(wanted)
@@ -103,27 +106,66 @@ fn intents(
     done: &mut Applied,
 ) -> Result<Vec<Intent>, ApplyError> {
     let wanted: Vec<Wanted> = batch.iter().map(|(_, target)| wanted(target)).collect();
-    let units = writer.units(&wanted)?;
-    let points = points_of(job, writer, &wanted)?;
+    let units = units(writer, batch, &wanted)?;
+    let (present, points) = points_of(job, writer, &wanted)?;
     let mut intents = Vec::with_capacity(batch.len());
     for ((action, target), unit) in batch.iter().zip(units) {
         match unit {
-            // Somebody else removed the row: what is left of it is the orphans' pass's.
-            None => count(&mut done.applied, action.kind()),
+            // Somebody else removed the row: what is left of it is the orphans pass's.
+            None if !present.contains(&target.memory.id) => {
+                count(&mut done.applied, action.kind(), 1)
+            }
+            None => count(&mut done.skipped, action.kind(), 1),
             Some(unit) if is_expected(target, &unit) => {
-                let ids = members(target).flat_map(|id| points.get(id).into_iter().flatten().cloned()).collect();
+                let ids = members(target)
+                    .flat_map(|id| points.get(id).into_iter().flatten().cloned())
+                    .collect();
                 intents.push(intent(action, target, unit, ids));
             }
-            Some(_) => count(&mut done.skipped, action.kind()),
+            Some(_) => count(&mut done.skipped, action.kind(), 1),
         }
     }
     capture_points(job, &mut intents)?;
     Ok(intents)
 }
 
+/// A memory that is ended goes alone, and nothing that hangs on it is touched.
+fn units(
+    writer: &mut Writer,
+    batch: &[(&Action, &Target)],
+    wanted: &[Wanted],
+) -> Result<Vec<Option<Unit>>, ApplyError> {
+    let ends = |(action, _): &(&Action, &Target)| matches!(action, Action::End { .. });
+    if batch.iter().all(|action| !ends(action)) {
+        return Ok(writer.units(wanted)?);
+    }
+    let (whole, alone): (Vec<_>, Vec<_>) =
+        (0..batch.len()).partition(|index| !ends(&batch[*index]));
+    let mut units = vec![None; batch.len()];
+    let removed: Vec<Wanted> = whole.iter().map(|index| wanted[*index].clone()).collect();
+    for (index, unit) in whole.iter().zip(writer.units(&removed)?) {
+        units[*index] = unit;
+    }
+    let ended: Vec<MemoryId> = alone
+        .iter()
+        .map(|index| wanted[*index].id.clone())
+        .collect();
+    for (index, unit) in alone.iter().zip(writer.roots(&ended)?) {
+        units[*index] = unit;
+    }
+    Ok(units)
+}
+
 fn wanted(target: &Target) -> Wanted {
-    let behind = target.behind.iter().map(|expected| expected.id.clone()).collect();
-    Wanted { id: target.memory.id.clone(), behind }
+    let behind = target
+        .behind
+        .iter()
+        .map(|expected| expected.id.clone())
+        .collect();
+    Wanted {
+        id: target.memory.id.clone(),
+        behind,
+    }
 }
 
 fn members(target: &Target) -> impl Iterator<Item = &MemoryId> {
@@ -133,7 +175,11 @@ fn members(target: &Target) -> impl Iterator<Item = &MemoryId> {
 fn is_expected(target: &Target, unit: &Unit) -> bool {
     unit.root.version() == target.memory.version
         && unit.behind.len() == target.behind.len()
-        && unit.behind.iter().zip(&target.behind).all(|(row, expected)| row.version() == expected.version)
+        && unit
+            .behind
+            .iter()
+            .zip(&target.behind)
+            .all(|(row, expected)| row.version() == expected.version)
 }
 
 fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) -> Intent {
@@ -142,35 +188,61 @@ fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) ->
         partition: Arc::clone(&target.partition),
         namespace: Some(target.namespace.clone()),
         memory: Some(target.memory.id.clone()),
-        behind: target.behind.iter().map(|expected| expected.id.clone()).collect(),
+        behind: target
+            .behind
+            .iter()
+            .map(|expected| expected.id.clone())
+            .collect(),
         expect: Some(target.memory.version),
         reason: action.reason(),
         erase: action.reason().erases(),
-        valid_to: if let Action::End { valid_to, .. } = action { Some(*valid_to) } else { None },
+        valid_to: if let Action::End { valid_to, .. } = action {
+            Some(*valid_to)
+        } else {
+            None
+        },
         unit: Some(unit),
         points,
         images: Vec::new(),
     }
 }
 
-/// The points of the memories of a batch, by the rule of the store.
+/// The memories of a batch that exist, and their points by the rule of the store.
 fn points_of(
     job: &Job<'_>,
     writer: &mut Writer,
     wanted: &[Wanted],
-) -> Result<HashMap<MemoryId, Vec<PointId>>, ApplyError> {
-    let (Some(config), Some(vectors)) = (&job.stores.config.vectors, job.vectors()) else { return Ok(HashMap::new()) };
-    let ids: Vec<MemoryId> =
-        wanted.iter().flat_map(|wanted| std::iter::once(&wanted.id).chain(&wanted.behind)).cloned().collect();
+) -> Result<(HashSet<MemoryId>, HashMap<MemoryId, Vec<PointId>>), ApplyError> {
+    let ids: Vec<MemoryId> = wanted
+        .iter()
+        .flat_map(|wanted| std::iter::once(&wanted.id).chain(&wanted.behind))
+        .cloned()
+        .collect();
     let mut points: HashMap<MemoryId, Vec<PointId>> = HashMap::new();
     let mut linked: HashMap<(Namespace, String), HashMap<String, MemoryId>> = HashMap::new();
-    for memory in writer.memories(&[Role::Point], &ids)? {
-        let Some(namespace) = &memory.namespace else { continue };
-        let rule = Rule { point_id: &config.point_id, rows: &job.stores.config.rows };
+    let memories = writer.memories(&[Role::Point], &ids)?;
+    let present = memories
+        .iter()
+        .filter_map(|memory| memory.id.clone())
+        .collect();
+    let (Some(config), Some(vectors)) = (&job.stores.config.vectors, job.vectors()) else {
+        return Ok((present, points));
+    };
+    for memory in memories {
+        let (Some(id), Some(namespace)) = (memory.id.clone(), &memory.namespace) else {
+            continue;
+        };
+        let rule = Rule {
+            point_id: &config.point_id,
+            rows: &job.stores.config.rows,
+        };
         match rule.derive(&memory, namespace) {
-            Derived::Id(point) => points.entry(memory.id).or_default().push(point),
+            Derived::Id(point) => points.entry(id).or_default().push(point),
             Derived::ByPayload { key, value } => {
-                linked.entry((namespace.clone(), key)).or_default().insert(value, memory.id);
+                linked
+                    .entry((namespace.clone(), key))
+                    .or_default()
+                    .insert(value, id);
             }
             Derived::None { .. } => {}
         }
@@ -186,17 +258,29 @@ fn points_of(
             }
         }
     }
-    Ok(points)
+    Ok((present, points))
 }
 
 /// Takes the pre-images of the points.
 fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyError> {
-    let ids: Vec<PointId> = intents.iter().flat_map(|intent| intent.points.iter().cloned()).collect();
-    let Some(vectors) = job.vectors().filter(|_| !ids.is_empty()) else { return Ok(()) };
-    let mut images: HashMap<PointId, PointImage> =
-        vectors.capture(&ids)?.into_iter().map(|image| (image.id.clone(), image)).collect();
+    let ids: Vec<PointId> = intents
+        .iter()
+        .flat_map(|intent| intent.points.iter().cloned())
+        .collect();
+    let Some(vectors) = job.vectors().filter(|_| !ids.is_empty()) else {
+        return Ok(());
+    };
+    let mut images: HashMap<PointId, PointImage> = vectors
+        .capture(&ids)?
+        .into_iter()
+        .map(|image| (image.id.clone(), image))
+        .collect();
     for intent in intents {
-        intent.images = intent.points.iter().filter_map(|id| images.remove(id)).collect();
+        intent.images = intent
+            .points
+            .iter()
+            .filter_map(|id| images.remove(id))
+            .collect();
     }
     Ok(())
 }

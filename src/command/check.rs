@@ -15,9 +15,11 @@ use crate::output::Out;
 use crate::output::progress::Bars;
 use crate::pass::{Cx, PassError, PassName, Progress, Silent, registry};
 use crate::plan::{Action, ActionKind, Finding, Plan, Tally, Unread};
+use crate::state::Partition;
 use crate::stop::Stop;
+use crate::store::Stores;
+use crate::store::rows::{self, RowError};
 use crate::store::vectors::Access;
-use crate::store::{MAIN, Stores};
 use crate::view::{Sightings, View};
 
 /// Checks the stores.
@@ -25,10 +27,21 @@ pub(super) fn check(names: &[String], global: &Global, out: &mut Out) -> Result<
     let config = super::load(global)?;
     super::check_store_names(&config, names)?;
     let bars = Bars::default();
-    let progress: &dyn Progress = if out.terminal && !global.quiet { &bars } else { &Silent };
+    let progress: &dyn Progress = if out.terminal && !global.quiet {
+        &bars
+    } else {
+        &Silent
+    };
     let (stop, mut gravest) = (Stop::default(), Exit::Done);
-    let cx = Cx { stop: &stop, progress };
-    for store in config.stores.iter().filter(|store| names.is_empty() || names.contains(&store.name)) {
+    let cx = Cx {
+        stop: &stop,
+        progress,
+    };
+    for store in config
+        .stores
+        .iter()
+        .filter(|store| names.is_empty() || names.contains(&store.name))
+    {
         let report = match Stores::open(store, &config.state_dir, Access::Read, &stop) {
             Ok(stores) => Report::of(&stores, &cx),
             Err(failure) => Report::unopened(store, failure),
@@ -83,10 +96,18 @@ const DRIFT: [&str; 7] = [
 fn advice(kind: &str) -> &'static str {
     match kind {
         "row_without_point" => "let the agent embed them again: hypnos makes no vectors",
-        "point_without_row" => "the orphans pass drops them once they have settled, where an owners table speaks for them",
-        "point_without_namespace" => "give them the namespace key, or delete them by hand: hypnos never guesses",
-        "broken_chain" => "they stay hidden; clear or correct superseded_by if their successor should not have gone",
-        "unreadable_time" => "correct the value or the encoding in [store.rows]: until then those memories are kept",
+        "point_without_row" => {
+            "the orphans pass drops them once they have settled, where an owners table speaks for them"
+        }
+        "point_without_namespace" => {
+            "give them the namespace key, or delete them by hand: hypnos never guesses"
+        }
+        "broken_chain" => {
+            "they stay hidden; clear or correct superseded_by if their successor should not have gone"
+        }
+        "unreadable_time" => {
+            "correct the value or the encoding in [store.rows]: until then those memories are kept"
+        }
         "foreign_key_violation" => "see PRAGMA foreign_key_check; hypnos leaves them as they are",
         _ => "stop the agent, restore the file from a backup, and check it again",
     }
@@ -116,25 +137,37 @@ impl Report {
             Some(hint) => format!("{} ({hint})", failure.message),
             None => failure.message,
         };
-        report.problems.push(Problem { problem: message, advice: "correct the configuration or start the store" });
+        report.problems.push(Problem {
+            problem: message,
+            advice: "correct the configuration or start the store",
+        });
         report
     }
 
     fn of(stores: &Stores, cx: &Cx<'_>) -> Self {
         let mut report = Self::empty(&stores.config);
-        let state = stores.state.read(MAIN).and_then(|state| match state {
-            Some(state) => Ok((state.open_intents(1)?.len(), state.sightings()?)),
-            None => Ok((0, Sightings::new())),
-        });
+        let state = stores
+            .state
+            .read(Partition::Main)
+            .and_then(|state| match state {
+                Some(state) => Ok((state.count_open_intents()?, state.sightings()?)),
+                None => Ok((0, Sightings::new())),
+            });
         let sightings = match state {
             Ok((open, sightings)) => {
                 if open > 0 {
-                    report.problem("an earlier run was cut off", "the next run finishes what it had begun");
+                    report.problem(
+                        "an earlier run was cut off",
+                        "the next run finishes what it had begun",
+                    );
                 }
                 sightings
             }
             Err(error) => {
-                report.problem(chain(&error), "see the hint; undo and queue live in that file, memories do not");
+                report.problem(
+                    chain(&error),
+                    "see the hint; undo and queue live in that file, memories do not",
+                );
                 Sightings::new()
             }
         };
@@ -155,7 +188,10 @@ impl Report {
     }
 
     fn problem(&mut self, problem: impl Into<String>, advice: &'static str) {
-        self.problems.push(Problem { problem: problem.into(), advice });
+        self.problems.push(Problem {
+            problem: problem.into(),
+            advice,
+        });
     }
 
     fn drift(&mut self, kind: &'static str, count: u64) {
@@ -166,24 +202,23 @@ impl Report {
     fn read_files(&mut self, view: &View<'_>) {
         let partitions = match view.partitions() {
             Ok(partitions) => partitions,
-            Err(error) => return self.problem(chain(&error), "is the folder of the tenants where [store.rows] says?"),
+            Err(error) => {
+                return self.problem(
+                    chain(&error),
+                    "is the folder of the tenants where [store.rows] says?",
+                );
+            }
         };
         for partition in partitions {
-            let read = view.read(&partition, |snapshot| {
-                let memories: u64 = snapshot.count_by_namespace()?.values().sum();
-                Ok((memories, snapshot.journal_mode()?, snapshot.integrity()?, snapshot.foreign_key_violations()?))
-            });
-            match read {
-                Ok((memories, journal_mode, intact, violations)) => {
-                    self.memories += memories;
-                    self.journal_mode.get_or_insert(journal_mode);
-                    self.drift("corrupt_file", u64::from(!intact));
-                    self.drift("foreign_key_violation", violations);
-                }
-                Err(error) => self.unread.push(crate::view::unread(&partition, &error)),
+            if let Err(error) = self.read_file(view, &partition) {
+                self.unread.push(crate::view::unread(&partition, &error));
             }
         }
-        if self.journal_mode.as_deref().is_some_and(|mode| mode != "wal") {
+        if self
+            .journal_mode
+            .as_deref()
+            .is_some_and(|mode| mode != "wal")
+        {
             self.problem(
                 "the row database is not in WAL mode",
                 "readers and the agent block each other: the agent should set PRAGMA journal_mode = WAL",
@@ -191,13 +226,30 @@ impl Report {
         }
     }
 
+    fn read_file(&mut self, view: &View<'_>, partition: &rows::Partition) -> Result<(), RowError> {
+        let health = view.health(partition)?;
+        self.memories += health.memories;
+        self.journal_mode.get_or_insert(health.journal_mode);
+        self.drift("corrupt_file", u64::from(health.damage.is_some()));
+        self.drift("foreign_key_violation", health.foreign_key_violations);
+        Ok(())
+    }
+
     fn read_vectors(&mut self, view: &View<'_>) {
-        let Some(vectors) = view.vectors() else { return };
+        let Some(vectors) = view.vectors() else {
+            return;
+        };
         match vectors.describe() {
             Ok(description) => {
                 self.points = Some(description.points);
-                let dimensions = description.dimensions.map(|n| format!(", {n} dimensions")).unwrap_or_default();
-                self.vectors = Some(format!("{} {}{dimensions}", description.backend, description.version));
+                let dimensions = description
+                    .dimensions
+                    .map(|n| format!(", {n} dimensions"))
+                    .unwrap_or_default();
+                self.vectors = Some(format!(
+                    "{} {}{dimensions}",
+                    description.backend, description.version
+                ));
                 if !description.namespace_indexed {
                     self.problem(
                         "the namespace key of the points is not indexed",
@@ -220,25 +272,40 @@ impl Report {
                 );
             }
         }
-        let drops = plan.actions.iter().filter(|action| matches!(action, Action::DropPoint { .. })).count();
+        let drops = plan
+            .actions
+            .iter()
+            .filter(|action| matches!(action, Action::DropPoint { .. }))
+            .count();
         self.drift("point_without_row", drops as u64);
         if !plan.actions.is_empty() {
             self.backlog.insert(plan.pass, plan.counts());
         }
         for unread in &plan.unread {
-            if !self.unread.iter().any(|known| known.partition == unread.partition) {
+            if !self
+                .unread
+                .iter()
+                .any(|known| known.partition == unread.partition)
+            {
                 self.unread.push(unread.clone());
             }
         }
     }
 
     fn failed_pass(&mut self, pass: PassName, error: &PassError) {
-        self.problem(format!("{pass}: {}", chain(error)), "until this reads, the pass removes nothing");
+        self.problem(
+            format!("{pass}: {}", chain(error)),
+            "until this reads, the pass removes nothing",
+        );
     }
 
     fn conclude(&mut self) {
-        let drifted: Vec<(&'static str, u64)> =
-            self.drift.iter().filter(|(_, count)| **count > 0).map(|(kind, count)| (*kind, *count)).collect();
+        let drifted: Vec<(&'static str, u64)> = self
+            .drift
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(kind, count)| (*kind, *count))
+            .collect();
         for (kind, count) in &drifted {
             self.problem(format!("{count} {kind}"), advice(kind));
         }
@@ -257,10 +324,20 @@ impl Report {
             out.object("check", self);
             return;
         }
-        let points = self.points.map(|points| format!(", {points} points")).unwrap_or_default();
-        let vectors = self.vectors.as_ref().map(|vectors| format!(" in {vectors}")).unwrap_or_default();
+        let points = self
+            .points
+            .map(|points| format!(", {points} points"))
+            .unwrap_or_default();
+        let vectors = self
+            .vectors
+            .as_ref()
+            .map(|vectors| format!(" in {vectors}"))
+            .unwrap_or_default();
         let verdict = if self.ok { "ok" } else { "needs attention" };
-        out.line(&format!("{}  {verdict}: {} memories{points}{vectors}", self.store, self.memories));
+        out.line(&format!(
+            "{}  {verdict}: {} memories{points}{vectors}",
+            self.store, self.memories
+        ));
         for (pass, counts) in &self.backlog {
             if let Some(counts) = crate::output::run::counts(counts) {
                 out.line(&format!("  a run would do: {pass} {counts}"));
@@ -282,6 +359,10 @@ fn drift_kind(finding: Finding) -> Option<&'static str> {
         Finding::PointWithoutRow => "point_without_row",
         Finding::PointWithoutNamespace => "point_without_namespace",
         Finding::BrokenChain => "broken_chain",
-        Finding::WithoutNamespace | Finding::Blocked | Finding::UnreadNamespace | Finding::Settling => return None,
+        Finding::WithoutNamespace
+        | Finding::WithoutKey
+        | Finding::Blocked
+        | Finding::UnreadNamespace
+        | Finding::Settling => return None,
     })
 }

@@ -14,10 +14,14 @@ pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, F
     let now = clock::now();
     let shown = dir.display();
     if demo::is_demo(dir) {
-        say(out, &format!("The store in {shown} is there already; this is one more night over it."));
+        say(
+            out,
+            &format!("The store in {shown} is there already; this is one more night over it."),
+        );
     } else {
         let built = demo::build(dir, now).map_err(|error| {
-            Failure::new(Exit::Failed, chain(&error)).while_doing(&format!("build a store in {shown}"))
+            Failure::new(Exit::Failed, chain(&error))
+                .while_doing(&format!("build a store in {shown}"))
         })?;
         say(
             out,

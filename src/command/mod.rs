@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::output::Out;
 
 mod check;
+mod demo;
 mod presets;
 mod run;
 mod status;
@@ -22,12 +23,14 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     let mut out = Out::new(cli.global.json);
     let asked_to_run = cli.run.run_now || cli.run.dry_run;
     let exit = match &cli.command {
-        Some(_) if asked_to_run => {
-            Err(Failure::new(Exit::Usage, "--run-now and --dry-run go without a command"))
-        }
+        Some(_) if asked_to_run => Err(Failure::new(
+            Exit::Usage,
+            "--run-now and --dry-run go without a command",
+        )),
         None if asked_to_run => run::run(cli, &mut out),
-        None => Err(Failure::new(Exit::Usage, "nothing to do").with_hint("say --run-now, --dry-run or a command")),
-        Some(Command::Demo { dir }) => todo!("{}", dir.display()),
+        None => Err(Failure::new(Exit::Usage, "nothing to do")
+            .with_hint("say --run-now, --dry-run or a command")),
+        Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
@@ -43,10 +46,19 @@ const DEFAULT_CONFIGS: [&str; 2] = ["/etc/hypnos/hypnos.toml", "hypnos.toml"];
 fn load(global: &Global) -> Result<Config, Failure> {
     let path = match &global.config {
         Some(path) => path.clone(),
-        None => DEFAULT_CONFIGS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
-            Failure::new(Exit::Config, format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")))
-                .with_hint("name one with --config, or see what a small one looks like: hypnos demo")
-        })?,
+        None => DEFAULT_CONFIGS
+            .iter()
+            .map(PathBuf::from)
+            .find(|path| path.exists())
+            .ok_or_else(|| {
+                Failure::new(
+                    Exit::Config,
+                    format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")),
+                )
+                .with_hint(
+                    "name one with --config, or see what a small one looks like: hypnos demo",
+                )
+            })?,
     };
     load_file(&path)
 }
@@ -57,10 +69,16 @@ fn load_file(path: &Path) -> Result<Config, Failure> {
 
 /// Refuses the name of a store that is not configured.
 fn check_store_names(config: &Config, names: &[String]) -> Result<(), Failure> {
-    let known: Vec<&str> = config.stores.iter().map(|store| store.name.as_str()).collect();
+    let known: Vec<&str> = config
+        .stores
+        .iter()
+        .map(|store| store.name.as_str())
+        .collect();
     match names.iter().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
-        Some(name) => Err(Failure::new(Exit::Usage, format!("no store named {name:?}"))
-            .with_hint(format!("the stores are {}", known.join(", ")))),
+        Some(name) => Err(
+            Failure::new(Exit::Usage, format!("no store named {name:?}"))
+                .with_hint(format!("the stores are {}", known.join(", "))),
+        ),
     }
 }

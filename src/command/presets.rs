@@ -40,8 +40,20 @@ fn list(preset: &Preset, out: &mut Out) {
 
 fn print(preset: &Preset, out: &mut Out) {
     if out.json {
-        let Preset { name, description, toml, .. } = preset;
-        out.object("preset", &PresetLine { name, description, toml });
+        let Preset {
+            name,
+            description,
+            toml,
+            ..
+        } = preset;
+        out.object(
+            "preset",
+            &PresetLine {
+                name,
+                description,
+                toml,
+            },
+        );
     } else {
         out.line(preset.toml.trim_end());
     }

@@ -11,9 +11,9 @@ use crate::engine::{self, Options};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::guard::Acceptances;
+use crate::output::Out;
 use crate::output::progress::Bars;
 use crate::output::run::Printer;
-use crate::output::Out;
 use crate::pass::{Cx, Progress, Silent};
 use crate::stop::Stop;
 
@@ -36,8 +36,15 @@ pub(super) fn run_with(
 ) -> Result<Exit, Failure> {
     let stop = stop_on_signals()?;
     let bars = Bars::default();
-    let progress: &dyn Progress = if out.terminal && !global.quiet { &bars } else { &Silent };
-    let cx = Cx { stop: &stop, progress };
+    let progress: &dyn Progress = if out.terminal && !global.quiet {
+        &bars
+    } else {
+        &Silent
+    };
+    let cx = Cx {
+        stop: &stop,
+        progress,
+    };
     let mut printer = Printer::new(out, global.quiet);
     let report = if dry_run {
         engine::dry_run(config, options, &cx, &mut printer)
@@ -51,8 +58,12 @@ pub(super) fn run_with(
 fn options(args: &RunArgs) -> Result<Options, Failure> {
     let now = clock::now();
     let now = match &args.at {
-        Some(at) => instant(at, now)
-            .ok_or_else(|| Failure::new(Exit::Usage, format!("--at {at}: allowed is 2026-12-24T03:00:00Z or +30d")))?,
+        Some(at) => instant(at, now).ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                format!("--at {at}: allowed is 2026-12-24T03:00:00Z or +30d"),
+            )
+        })?,
         None => now,
     };
     Ok(Options {
@@ -60,7 +71,14 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
         skip: args.skip.clone(),
         stores: args.store.clone(),
         accept: Acceptances(args.accept.clone()),
-        ..fresh(now, if args.dry_run { "--dry-run" } else { "--run-now" })
+        ..fresh(
+            now,
+            if args.dry_run {
+                "--dry-run"
+            } else {
+                "--run-now"
+            },
+        )
     })
 }
 
@@ -79,9 +97,12 @@ pub(super) fn fresh(now: Timestamp, command: &str) -> Options {
 
 /// `2026-12-24T03:00:00Z`, or a time from now: `+30d`.
 fn instant(text: &str, now: Timestamp) -> Option<Timestamp> {
-    let Some(after) = text.strip_prefix('+') else { return text.parse().ok() };
+    let Some(after) = text.strip_prefix('+') else {
+        return text.parse().ok();
+    };
     let after: HumanDuration = after.parse().ok()?;
-    now.checked_add(SignedDuration::try_from(after.get()).ok()?).ok()
+    now.checked_add(SignedDuration::try_from(after.get()).ok()?)
+        .ok()
 }
 
 /// The first SIGINT or SIGTERM asks the run to stop after the batch at hand; a second one ends the process at once,
@@ -90,9 +111,13 @@ fn stop_on_signals() -> Result<Stop, Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Stop::default();
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted.code().into(), stop.flag())
-            .and_then(|_| signal_hook::flag::register(signal, stop.flag()))
-            .map_err(|error| Failure::new(Exit::Failed, format!("listen to signals: {error}")))?;
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            Exit::Interrupted.code().into(),
+            stop.flag(),
+        )
+        .and_then(|_| signal_hook::flag::register(signal, stop.flag()))
+        .map_err(|error| Failure::new(Exit::Failed, format!("listen to signals: {error}")))?;
     }
     Ok(stop)
 }
@@ -105,9 +130,20 @@ mod tests {
     fn at_takes_an_instant_or_a_time_from_now() {
         let now: Timestamp = "2026-11-29T03:00:00Z".parse().unwrap();
         let at = |text| instant(text, now).map(|at| at.to_string());
-        assert_eq!(at("2026-12-24T03:00:00Z").as_deref(), Some("2026-12-24T03:00:00Z"));
+        assert_eq!(
+            at("2026-12-24T03:00:00Z").as_deref(),
+            Some("2026-12-24T03:00:00Z")
+        );
         assert_eq!(at("+30d").as_deref(), Some("2026-12-29T03:00:00Z"));
-        for nonsense in ["", "+", "30d", "+-1d", "tomorrow", "2026-12-24", "+99999999999999w"] {
+        for nonsense in [
+            "",
+            "+",
+            "30d",
+            "+-1d",
+            "tomorrow",
+            "2026-12-24",
+            "+99999999999999w",
+        ] {
             assert_eq!(at(nonsense), None, "{nonsense}");
         }
     }

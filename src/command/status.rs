@@ -1,22 +1,30 @@
 //! `hypnos status`: the last runs and what waits, from the state files alone. Opens no store and writes nothing.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::cli::Global;
+use crate::clock::Timestamp;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::output::Out;
-use crate::state::{PassRow, RunRow, StateDir, StateError};
-use crate::store::MAIN;
+use crate::pass::PassName;
+use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
 
 /// Runs shown per store.
-const RUNS: usize = 5;
+const RUNS: u32 = 5;
 
 /// Shows the state of each store.
 pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result<Exit, Failure> {
     let config = super::load(global)?;
     super::check_store_names(&config, names)?;
-    for store in config.stores.iter().filter(|store| names.is_empty() || names.contains(&store.name)) {
+    for store in config
+        .stores
+        .iter()
+        .filter(|store| names.is_empty() || names.contains(&store.name))
+    {
         let dir = StateDir::new(&config.state_dir, &store.name);
         let status = Status::read(&store.name, &dir).map_err(|error| Failure {
             exit: Exit::Failed,
@@ -42,24 +50,114 @@ struct Status {
 
 #[derive(Debug, Serialize)]
 struct Run {
-    #[serde(flatten)]
-    run: RunRow,
-    passes: Vec<PassRow>,
+    run: String,
+    command: String,
+    started_at: Timestamp,
+    /// `unfinished` while it runs, and for ever when it was killed.
+    outcome: String,
+    exit: Option<u8>,
+    finished_at: Option<Timestamp>,
+    passes: Vec<Pass>,
+}
+
+#[derive(Debug, Serialize)]
+struct Pass {
+    pass: PassName,
+    outcome: String,
+    applied: Value,
+    skipped: Value,
+    failed: Value,
+    residue: Value,
+    findings: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
+    seconds: f64,
+}
+
+impl Run {
+    fn new(RunRecord { row, end }: RunRecord, passes: Vec<PassRow>) -> Self {
+        let exit = end.as_ref().map(|end| end.exit);
+        let finished_at = end.as_ref().map(|end| end.finished_at);
+        Self {
+            run: row.run,
+            command: row.command,
+            started_at: row.started_at,
+            outcome: end.map_or_else(|| "unfinished".to_owned(), |end| end.outcome),
+            exit,
+            finished_at,
+            passes: passes.into_iter().map(Pass::new).collect(),
+        }
+    }
+}
+
+impl Pass {
+    fn new(row: PassRow) -> Self {
+        let PassRow {
+            pass,
+            outcome,
+            seconds,
+            applied,
+            skipped,
+            failed,
+            residue,
+            findings,
+            refusal,
+            ..
+        } = row;
+        Self {
+            pass,
+            outcome,
+            applied,
+            skipped,
+            failed,
+            residue,
+            findings,
+            refusal,
+            seconds,
+        }
+    }
+
+    fn summary(&self) -> String {
+        let mut line = format!("{:<8}  {:<8}", self.pass.as_str(), self.outcome);
+        let parts = [
+            ("", &self.applied),
+            ("skipped ", &self.skipped),
+            ("failed ", &self.failed),
+            ("left over ", &self.residue),
+        ];
+        for (name, counts) in parts {
+            for (action, count) in counts.as_object().into_iter().flatten() {
+                let _ = write!(line, "  {name}{count} {action}");
+            }
+        }
+        if let Some(refusal) = &self.refusal {
+            let _ = write!(line, "  {refusal}");
+        }
+        line
+    }
 }
 
 impl Status {
     fn read(store: &str, dir: &StateDir) -> Result<Self, StateError> {
         let running = dir.holder()?.map(|holder| holder.to_string());
-        let mut status = Self { store: store.to_owned(), running, runs: Vec::new(), open_intents: 0, settling: 0 };
-        for partition in dir.partitions()? {
-            let Some(state) = dir.read(&partition)? else { continue };
-            status.open_intents += state.count_open_intents()?;
-            if partition == MAIN {
-                status.settling = state.sightings()?.len() as u64;
-                for run in state.runs(RUNS)? {
-                    let passes = state.passes_of(&run.run)?;
-                    status.runs.push(Run { run, passes });
-                }
+        let mut status = Self {
+            store: store.to_owned(),
+            running,
+            runs: Vec::new(),
+            open_intents: 0,
+            settling: 0,
+        };
+        if let Some(main) = dir.read(Partition::Main)? {
+            status.open_intents = main.count_open_intents()?;
+            status.settling = main.sightings()?.len() as u64;
+            for record in main.runs(RUNS)? {
+                let passes = main.passes_of(&record.row.run)?;
+                status.runs.push(Run::new(record, passes));
+            }
+        }
+        for tenant in dir.tenants()? {
+            if let Some(state) = dir.read(Partition::Tenant(&tenant))? {
+                status.open_intents += state.count_open_intents()?;
             }
         }
         Ok(status)
@@ -77,18 +175,30 @@ impl Status {
         if self.runs.is_empty() {
             out.line("  no run yet");
         }
-        for Run { run, passes } in &self.runs {
-            let outcome = run.outcome.as_deref().unwrap_or("unfinished");
-            out.line(&format!("  {}  {outcome}  {}", run.started_at, run.run));
+        for Run {
+            run,
+            started_at,
+            outcome,
+            passes,
+            ..
+        } in &self.runs
+        {
+            out.line(&format!("  {started_at:.0}  {outcome}  {run}"));
             for pass in passes {
                 out.line(&format!("    {}", pass.summary()));
             }
         }
         if self.open_intents > 0 {
-            out.line(&format!("  {} open intents: the next run finishes them", self.open_intents));
+            out.line(&format!(
+                "  {} open intents: the next run finishes them",
+                self.open_intents
+            ));
         }
         if self.settling > 0 {
-            out.line(&format!("  {} absences wait to be seen again", self.settling));
+            out.line(&format!(
+                "  {} absences wait to be seen again",
+                self.settling
+            ));
         }
     }
 }

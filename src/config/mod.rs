@@ -156,7 +156,9 @@ impl Rows {
     /// Whether each tenant has a folder of its own, as in `users/{tenant}/memory.db`.
     #[must_use]
     pub fn folder_is_per_tenant(&self) -> bool {
-        self.path.rsplit_once('/').is_some_and(|(folder, _)| folder.contains("{tenant}"))
+        self.path
+            .rsplit_once('/')
+            .is_some_and(|(folder, _)| folder.contains("{tenant}"))
     }
 
     /// Whether the schema keeps the history of its memories, so that one is ended and never removed

@@ -25,7 +25,12 @@ impl Out {
     #[must_use]
     pub fn new(json: bool) -> Self {
         let writer = io::stdout();
-        Self { terminal: writer.is_terminal() && !json, writer, json, broken: false }
+        Self {
+            terminal: writer.is_terminal() && !json,
+            writer,
+            json,
+            broken: false,
+        }
     }
 
     /// Prints one line of text.
@@ -44,7 +49,11 @@ impl Out {
             #[serde(flatten)]
             body: &'a T,
         }
-        match serde_json::to_string(&Line { schema: 1, r#type: kind, body }) {
+        match serde_json::to_string(&Line {
+            schema: 1,
+            r#type: kind,
+            body,
+        }) {
             Ok(line) => self.line(&line),
             Err(error) => tracing::error!(%error, kind, "write JSON"),
         }
@@ -67,8 +76,19 @@ pub fn failure(failure: &crate::error::Failure) {
         hint: Option<&'a str>,
         exit: u8,
     }
-    let crate::error::Failure { exit, message, hint } = failure;
+    let crate::error::Failure {
+        exit,
+        message,
+        hint,
+    } = failure;
     let mut out = Out::new(true);
-    out.object("error", &Error { error: message, hint: hint.as_deref(), exit: exit.code() });
+    out.object(
+        "error",
+        &Error {
+            error: message,
+            hint: hint.as_deref(),
+            exit: exit.code(),
+        },
+    );
     out.flush();
 }

@@ -14,7 +14,9 @@ impl Progress for Bars {
     fn begin(&self, store: &str, pass: PassName, step: &'static str, total: Option<u64>) {
         self.end();
         // A single unit, such as the only file of a store, needs no bar.
-        let Some(total) = total.filter(|total| *total > 1) else { return };
+        let Some(total) = total.filter(|total| *total > 1) else {
+            return;
+        };
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}") {
             bar.set_style(style);

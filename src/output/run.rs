@@ -56,9 +56,16 @@ impl Observer for Printer<'_> {
         for action in &plan.actions {
             self.out.line(&describe(plan, action));
         }
-        let hash = report.hash.as_ref().map(|hash| format!("  plan {hash}")).unwrap_or_default();
+        let hash = report
+            .hash
+            .as_ref()
+            .map(|hash| format!("  plan {hash}"))
+            .unwrap_or_default();
         let planned = counts(&report.planned).unwrap_or_else(|| "nothing to do".into());
-        self.out.line(&format!("{}  {}  would: {planned}{hash}", plan.store, plan.pass));
+        self.out.line(&format!(
+            "{}  {}  would: {planned}{hash}",
+            plan.store, plan.pass
+        ));
         self.notes(report);
     }
 
@@ -86,7 +93,8 @@ impl Observer for Printer<'_> {
         if self.out.json {
             self.out.object("error", store);
         } else {
-            self.out.line(&format!("{}  not opened: {}", store.store, store.error));
+            self.out
+                .line(&format!("{}  not opened: {}", store.store, store.error));
             if let Some(hint) = &store.hint {
                 self.out.line(&format!("  hint: {hint}"));
             }
@@ -96,7 +104,13 @@ impl Observer for Printer<'_> {
 
 /// One pass in one line.
 fn summary(report: &PassReport) -> String {
-    let PassReport { store, pass, outcome, seconds, .. } = report;
+    let PassReport {
+        store,
+        pass,
+        outcome,
+        seconds,
+        ..
+    } = report;
     let mut line = format!("{store}  {pass}  {outcome}");
     let parts = [
         ("", &report.applied),
@@ -115,10 +129,19 @@ fn summary(report: &PassReport) -> String {
 
 /// What a person should know beside the counts.
 fn notes(report: &PassReport) -> impl Iterator<Item = String> {
-    let refusal = report.refusal.iter().map(|refusal| format!("refused: {refusal}"));
+    let refusal = report
+        .refusal
+        .iter()
+        .map(|refusal| format!("refused: {refusal}"));
     let error = report.error.iter().map(|error| format!("error: {error}"));
-    let findings = report.findings.iter().map(|(finding, count)| format!("{count} {}", explain(*finding)));
-    let unread = report.unread.iter().map(|unread| format!("{}: {}", unread.partition, unread.problem));
+    let findings = report
+        .findings
+        .iter()
+        .map(|(finding, count)| format!("{count} {}", explain(*finding)));
+    let unread = report
+        .unread
+        .iter()
+        .map(|unread| format!("{}: {}", unread.partition, unread.problem));
     refusal.chain(error).chain(findings).chain(unread)
 }
 
@@ -128,7 +151,10 @@ pub fn explain(finding: Finding) -> &'static str {
     match finding {
         Finding::Unreadable => "times that decide cannot be read: those memories are kept",
         Finding::WithoutNamespace => "rows name no owner: left alone",
-        Finding::Blocked => "memories cannot be removed without breaking or taking along others: left alone",
+        Finding::WithoutKey => "rows have no usable key: left alone",
+        Finding::Blocked => {
+            "memories cannot be removed without breaking or taking along others: left alone"
+        }
         Finding::RowWithoutPoint => "live rows have no point",
         Finding::PointWithoutRow => "points have no row, and stay for now",
         Finding::PointWithoutNamespace => "points name no namespace: left alone",
@@ -141,15 +167,26 @@ pub fn explain(finding: Finding) -> &'static str {
 /// `120 delete, 3 drop_point`; `None` when there is nothing.
 #[must_use]
 pub fn counts(tally: &Tally<ActionKind>) -> Option<String> {
-    let parts: Vec<String> =
-        tally.iter().filter(|(_, count)| **count > 0).map(|(kind, count)| format!("{count} {kind}")).collect();
+    let parts: Vec<String> = tally
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn describe(plan: &Plan, action: &Action) -> String {
-    let mut line = format!("{}  {}  {}  {}", plan.store, plan.pass, action.kind(), action.namespace());
+    let mut line = format!(
+        "{}  {}  {}  {}",
+        plan.store,
+        plan.pass,
+        action.kind(),
+        action.namespace()
+    );
     let _ = match action {
-        Action::Delete { target, .. } | Action::End { target, .. } => write!(line, "  {}", target.memory.id),
+        Action::Delete { target, .. } | Action::End { target, .. } => {
+            write!(line, "  {}", target.memory.id)
+        }
         Action::DropPoint { point, .. } => write!(line, "  {point}"),
     };
     if let Action::Delete { target, .. } = action {
@@ -163,22 +200,38 @@ fn describe(plan: &Plan, action: &Action) -> String {
 
 fn table(report: &RunReport, dry_run: bool) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    table.load_style(UTF8_FULL_CONDENSED);
     let header = if dry_run {
         vec!["store", "pass", "outcome", "planned"]
     } else {
-        vec!["store", "pass", "outcome", "planned", "applied", "skipped", "failed", "left", "seconds"]
+        vec![
+            "store", "pass", "outcome", "planned", "applied", "skipped", "failed", "left",
+            "seconds",
+        ]
     };
     table.set_header(header);
     let cell = |tally| counts(tally).unwrap_or_else(|| "-".into());
     for pass in &report.passes {
         let mut row = vec![pass.store.to_string(), pass.pass.to_string()];
         if dry_run {
-            row.push(if pass.outcome == Outcome::Refused { "would be refused".into() } else { "planned".into() });
+            row.push(if pass.outcome == Outcome::Refused {
+                "would be refused".into()
+            } else {
+                "planned".into()
+            });
             row.push(cell(&pass.planned));
         } else {
             row.push(pass.outcome.to_string());
-            row.extend([&pass.planned, &pass.applied, &pass.skipped, &pass.failed, &pass.residue].map(cell));
+            row.extend(
+                [
+                    &pass.planned,
+                    &pass.applied,
+                    &pass.skipped,
+                    &pass.failed,
+                    &pass.residue,
+                ]
+                .map(cell),
+            );
             row.push(format!("{:.2}", pass.seconds));
         }
         table.add_row(row);
@@ -190,12 +243,19 @@ fn table(report: &RunReport, dry_run: bool) -> Table {
 }
 
 fn closing(report: &RunReport, dry_run: bool) -> String {
-    let outcome = if dry_run { "dry run: nothing was changed" } else { report.outcome() };
+    let outcome = if dry_run {
+        "dry run: nothing was changed"
+    } else {
+        report.outcome()
+    };
     let replayed = match report.replayed {
         0 => String::new(),
         n => format!(", after finishing {n} actions of an earlier run"),
     };
-    format!("run {}: {outcome}{replayed}  {:.2} s", report.run, report.seconds)
+    format!(
+        "run {}: {outcome}{replayed}  {:.2} s",
+        report.run, report.seconds
+    )
 }
 
 #[derive(Serialize)]
@@ -232,7 +292,10 @@ struct PlanLine<'a> {
 
 impl<'a> PlanLine<'a> {
     fn of(plan: &'a Plan, report: &'a PassReport) -> Self {
-        Self { report, actions: plan.actions.iter().map(ActionLine::of).collect() }
+        Self {
+            report,
+            actions: plan.actions.iter().map(ActionLine::of).collect(),
+        }
     }
 }
 
@@ -267,7 +330,11 @@ impl<'a> ActionLine<'a> {
         match action {
             Action::Delete { target, .. } | Action::End { target, .. } => {
                 line.id = Some(target.memory.id.to_string());
-                line.behind = target.behind.iter().map(|hidden| hidden.id.to_string()).collect();
+                line.behind = target
+                    .behind
+                    .iter()
+                    .map(|hidden| hidden.id.to_string())
+                    .collect();
             }
             Action::DropPoint { point, .. } => line.point = Some(point.to_string()),
         }

@@ -61,10 +61,13 @@ impl FromStr for PassName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|pass| pass.as_str() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::as_str).join(", ");
-            format!("no such pass; the passes are {known}")
-        })
+        Self::ALL
+            .into_iter()
+            .find(|pass| pass.as_str() == name)
+            .ok_or_else(|| {
+                let known = Self::ALL.map(Self::as_str).join(", ");
+                format!("no such pass; the passes are {known}")
+            })
     }
 }
 
@@ -103,7 +106,11 @@ impl Cx<'_> {
     ///
     /// [`PassError::Interrupted`].
     pub fn check_stop(&self) -> Result<(), PassError> {
-        if self.stop.is_requested() { Err(PassError::Interrupted) } else { Ok(()) }
+        if self.stop.is_requested() {
+            Err(PassError::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -161,7 +168,7 @@ impl PassError {
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::NoRows { .. } => true,
-            Self::Owners(error) => error.is_no_owners(),
+            Self::Owners(error) => matches!(error, RowError::NoOwners { .. }),
             _ => false,
         }
     }
@@ -171,7 +178,10 @@ impl PassError {
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
-        matches!(self, Self::Interrupted | Self::Vectors(VectorError::Interrupted))
+        matches!(
+            self,
+            Self::Interrupted | Self::Vectors(VectorError::Interrupted)
+        )
     }
 }
 
@@ -185,6 +195,11 @@ mod tests {
         for pass in PassName::ALL {
             assert_eq!(pass.as_str().parse(), Ok(pass));
         }
-        assert!("tttl".parse::<PassName>().unwrap_err().contains("ttl, orphans"));
+        assert!(
+            "tttl"
+                .parse::<PassName>()
+                .unwrap_err()
+                .contains("ttl, orphans")
+        );
     }
 }

@@ -4,12 +4,13 @@
 //! superseded, or what ceased to be true. A time that cannot be read, or is absurd, is no deadline: the memory stays
 //! and is counted. What a coarse time may mean is always read as the latest instant.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use jiff::SignedDuration;
 
 use crate::clock::Timestamp;
-use crate::memory::{Memory, Moment, Role, TimeToLive};
+use crate::memory::{Memory, MemoryId, Moment, Role, TimeToLive};
 use crate::plan::{Action, Finding, Plan, Reason, Tally};
 use crate::store::rows::{Partition, RowError, Snapshot};
 use crate::view::View;
@@ -40,13 +41,20 @@ impl Pass for Ttl {
         let mut plan = Plan::new(view.name(), PassName::Ttl);
         let rule = Rule {
             now: view.now(),
-            retention: view.config().passes.ttl.superseded_retention.and_then(|age| age.try_into().ok()),
+            retention: view
+                .config()
+                .passes
+                .ttl
+                .superseded_retention
+                .and_then(|age| age.try_into().ok()),
             bitemporal: view.config().rows.is_bitemporal(),
         };
         view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
             let (actions, findings) = rule.plan(partition, snapshot)?;
             plan.actions.extend(actions);
-            findings.into_iter().for_each(|(finding, count)| plan.found(finding, count));
+            findings
+                .into_iter()
+                .for_each(|(finding, count)| plan.found(finding, count));
             Ok(())
         })?;
         Ok(plan)
@@ -81,27 +89,49 @@ impl Rule {
         let mut findings = Tally::new();
         let (mut candidates, mut history) = (Vec::new(), Vec::new());
         snapshot.scan(&ROLES, &mut |memory| {
+            let mut found = |finding| *findings.entry(finding).or_default() += 1;
             let Some(namespace) = memory.namespace.clone() else {
-                *findings.entry(Finding::WithoutNamespace).or_default() += 1;
+                found(Finding::WithoutNamespace);
                 return ControlFlow::Continue(());
             };
-            let verdict = self.judge(&memory);
-            let candidate = |reason| Candidate { id: memory.id.clone(), namespace, reason };
-            match verdict {
+            let Some(id) = memory.id.clone() else {
+                found(Finding::WithoutKey);
+                return ControlFlow::Continue(());
+            };
+            let candidate = |reason| Candidate {
+                id,
+                namespace,
+                reason,
+            };
+            match self.judge(&memory) {
                 Verdict::Keep => {}
-                Verdict::Unreadable => *findings.entry(Finding::Unreadable).or_default() += 1,
+                Verdict::Unreadable => found(Finding::Unreadable),
                 Verdict::Expired(at) => candidates.push(candidate(Reason::Expired { at })),
-                Verdict::History(since) => history.push((candidate(Reason::History { since }), memory.superseded_by)),
+                Verdict::History(since) => {
+                    history.push((candidate(Reason::History { since }), memory.superseded_by))
+                }
             }
             ControlFlow::Continue(())
         })?;
         candidates.extend(self.old_history(snapshot, history)?);
-        let targets = removal::targets(snapshot, partition, candidates, &mut findings)?;
-        let actions = targets.into_iter().map(|(target, reason)| match reason {
-            Reason::Expired { at } if self.bitemporal => Action::End { target, valid_to: at, reason },
-            _ => Action::Delete { target, reason },
+        let (endings, removals): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| {
+            self.bitemporal && matches!(candidate.reason, Reason::Expired { .. })
         });
-        Ok((actions.collect(), findings))
+        let mut actions = Vec::with_capacity(endings.len() + removals.len());
+        for (target, reason) in removal::alone(snapshot, partition, endings)? {
+            if let Reason::Expired { at } = reason {
+                actions.push(Action::End {
+                    target,
+                    valid_to: at,
+                    reason,
+                });
+            }
+        }
+        for (target, reason) in removal::with_history(snapshot, partition, removals, &mut findings)?
+        {
+            actions.push(Action::Delete { target, reason });
+        }
+        Ok((actions, findings))
     }
 
     /// Of memories that are history by their own row, those whose successor is as old as the retention asks, too: a
@@ -109,26 +139,33 @@ impl Rule {
     fn old_history(
         &self,
         snapshot: &Snapshot<'_>,
-        history: Vec<(Candidate, Option<crate::memory::MemoryId>)>,
+        history: Vec<(Candidate, Option<MemoryId>)>,
     ) -> Result<Vec<Candidate>, RowError> {
-        let mut successors: Vec<_> = history.iter().filter_map(|(_, successor)| successor.clone()).collect();
+        let mut successors: Vec<_> = history
+            .iter()
+            .filter_map(|(_, successor)| successor.clone())
+            .collect();
         successors.sort();
         successors.dedup();
-        let born: std::collections::HashMap<_, _> = snapshot
+        let born: HashMap<MemoryId, Moment> = snapshot
             .memories(&[Role::CreatedAt], &successors)?
             .into_iter()
-            .map(|memory| (memory.id, memory.created_at))
+            .filter_map(|memory| Some((memory.id?, memory.created_at)))
             .collect();
-        let old = history.into_iter().filter_map(|(mut candidate, successor)| {
-            let Reason::History { since } = candidate.reason else { return None };
-            let since = match successor.and_then(|id| born.get(&id)) {
-                None | Some(Moment::Absent) => since,
-                Some(Moment::At { latest, .. }) => since.max(*latest),
-                Some(Moment::Unreadable) => return None,
-            };
-            candidate.reason = Reason::History { since };
-            self.is_past_retention(since).then_some(candidate)
-        });
+        let old = history
+            .into_iter()
+            .filter_map(|(mut candidate, successor)| {
+                let Reason::History { since } = candidate.reason else {
+                    return None;
+                };
+                let since = match successor.and_then(|id| born.get(&id)) {
+                    None | Some(Moment::Absent) => since,
+                    Some(Moment::At { latest, .. }) => since.max(*latest),
+                    Some(Moment::Unreadable) => return None,
+                };
+                candidate.reason = Reason::History { since };
+                self.is_past_retention(since).then_some(candidate)
+            });
         Ok(old.collect())
     }
 
@@ -136,7 +173,9 @@ impl Rule {
         let ended = memory.valid_to.latest().is_some_and(|at| at <= self.now);
         match deadline(memory) {
             // An ended memory of a bitemporal schema is ended already.
-            Deadline::At(at) if at <= self.now && !(self.bitemporal && ended) => return Verdict::Expired(at),
+            Deadline::At(at) if at <= self.now && !(self.bitemporal && ended) => {
+                return Verdict::Expired(at);
+            }
             Deadline::Unreadable => return Verdict::Unreadable,
             Deadline::At(_) | Deadline::Never => {}
         }
@@ -144,7 +183,12 @@ impl Rule {
         if self.retention.is_none() || !(superseded || ended) {
             return Verdict::Keep;
         }
-        let times = [memory.created_at, memory.updated_at, memory.confirmed_at, memory.valid_to];
+        let times = [
+            memory.created_at,
+            memory.updated_at,
+            memory.confirmed_at,
+            memory.valid_to,
+        ];
         if times.iter().any(|time| time.is_unreadable()) {
             return Verdict::Unreadable;
         }
@@ -177,24 +221,29 @@ fn deadline(memory: &Memory) -> Deadline {
     }
     match (memory.ttl, memory.created_at) {
         (TimeToLive::Forever, _) => Deadline::Never,
-        (TimeToLive::For(life), Moment::At { latest, .. }) => {
-            latest.checked_add(life).map_or(Deadline::Unreadable, Deadline::At)
+        (TimeToLive::For(life), Moment::At { latest, .. }) => latest
+            .checked_add(life)
+            .map_or(Deadline::Unreadable, Deadline::At),
+        (TimeToLive::Unreadable, _) | (TimeToLive::For(_), Moment::Absent | Moment::Unreadable) => {
+            Deadline::Unreadable
         }
-        (TimeToLive::Unreadable, _) | (TimeToLive::For(_), Moment::Absent | Moment::Unreadable) => Deadline::Unreadable,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::MemoryId;
 
     fn at(text: &str) -> Moment {
         Moment::exact(text.parse().unwrap())
     }
 
     fn rule(now: &str) -> Rule {
-        Rule { now: now.parse().unwrap(), retention: Some(SignedDuration::from_hours(180 * 24)), bitemporal: false }
+        Rule {
+            now: now.parse().unwrap(),
+            retention: Some(SignedDuration::from_hours(180 * 24)),
+            bitemporal: false,
+        }
     }
 
     fn days(days: i64) -> TimeToLive {
@@ -203,13 +252,32 @@ mod tests {
 
     #[test]
     fn a_deadline_is_past_at_its_very_instant_and_not_a_nanosecond_before() {
-        let memory = Memory { created_at: at("2026-01-01T00:00:00Z"), ttl: days(7), ..Memory::new(MemoryId::Integer(1)) };
-        assert_eq!(rule("2026-01-07T23:59:59.999999999Z").judge(&memory), Verdict::Keep);
+        let memory = Memory {
+            created_at: at("2026-01-01T00:00:00Z"),
+            ttl: days(7),
+            ..Memory::new(Some(MemoryId::Integer(1)))
+        };
+        assert_eq!(
+            rule("2026-01-07T23:59:59.999999999Z").judge(&memory),
+            Verdict::Keep
+        );
         let deadline = "2026-01-08T00:00:00Z".parse().unwrap();
-        assert_eq!(rule("2026-01-08T00:00:00Z").judge(&memory), Verdict::Expired(deadline));
-        let memory = Memory { expires_at: at("2026-01-08T00:00:00Z"), ..Memory::new(MemoryId::Integer(1)) };
-        assert_eq!(rule("2026-01-07T23:59:59.999999999Z").judge(&memory), Verdict::Keep);
-        assert_eq!(rule("2026-01-08T00:00:00Z").judge(&memory), Verdict::Expired(deadline));
+        assert_eq!(
+            rule("2026-01-08T00:00:00Z").judge(&memory),
+            Verdict::Expired(deadline)
+        );
+        let memory = Memory {
+            expires_at: at("2026-01-08T00:00:00Z"),
+            ..Memory::new(Some(MemoryId::Integer(1)))
+        };
+        assert_eq!(
+            rule("2026-01-07T23:59:59.999999999Z").judge(&memory),
+            Verdict::Keep
+        );
+        assert_eq!(
+            rule("2026-01-08T00:00:00Z").judge(&memory),
+            Verdict::Expired(deadline)
+        );
     }
 
     #[test]
@@ -218,7 +286,7 @@ mod tests {
             created_at: at("2026-01-01T00:00:00Z"),
             ttl: days(1),
             expires_at: at("2026-03-01T00:00:00Z"),
-            ..Memory::new(MemoryId::Integer(1))
+            ..Memory::new(Some(MemoryId::Integer(1)))
         };
         assert_eq!(rule("2026-02-01T00:00:00Z").judge(&memory), Verdict::Keep);
     }
@@ -228,29 +296,52 @@ mod tests {
         let now = rule("2030-01-01T00:00:00Z");
         let created = at("2026-01-01T00:00:00Z");
         let unreadable = [
-            Memory { expires_at: Moment::Unreadable, ttl: days(1), created_at: created, ..Memory::new(MemoryId::Integer(1)) },
-            Memory { ttl: days(1), created_at: Moment::Absent, ..Memory::new(MemoryId::Integer(1)) },
-            Memory { ttl: days(1), created_at: Moment::Unreadable, ..Memory::new(MemoryId::Integer(1)) },
-            Memory { ttl: TimeToLive::Unreadable, created_at: created, ..Memory::new(MemoryId::Integer(1)) },
+            Memory {
+                expires_at: Moment::Unreadable,
+                ttl: days(1),
+                created_at: created,
+                ..Memory::new(Some(MemoryId::Integer(1)))
+            },
+            Memory {
+                ttl: days(1),
+                created_at: Moment::Absent,
+                ..Memory::new(Some(MemoryId::Integer(1)))
+            },
+            Memory {
+                ttl: days(1),
+                created_at: Moment::Unreadable,
+                ..Memory::new(Some(MemoryId::Integer(1)))
+            },
+            Memory {
+                ttl: TimeToLive::Unreadable,
+                created_at: created,
+                ..Memory::new(Some(MemoryId::Integer(1)))
+            },
             Memory {
                 ttl: TimeToLive::For(SignedDuration::from_secs(i64::MAX)),
                 created_at: created,
-                ..Memory::new(MemoryId::Integer(1))
+                ..Memory::new(Some(MemoryId::Integer(1)))
             },
             Memory {
                 superseded_by: Some(MemoryId::Integer(1)),
                 created_at: created,
                 updated_at: Moment::Unreadable,
-                ..Memory::new(MemoryId::Integer(1))
+                ..Memory::new(Some(MemoryId::Integer(1)))
             },
         ];
         for memory in unreadable {
             assert_eq!(now.judge(&memory), Verdict::Unreadable, "{memory:?}");
         }
         let keep = [
-            Memory::new(MemoryId::Integer(1)),
-            Memory { created_at: created, ..Memory::new(MemoryId::Integer(1)) },
-            Memory { superseded_by: Some(MemoryId::Integer(1)), ..Memory::new(MemoryId::Integer(1)) },
+            Memory::new(Some(MemoryId::Integer(1))),
+            Memory {
+                created_at: created,
+                ..Memory::new(Some(MemoryId::Integer(1)))
+            },
+            Memory {
+                superseded_by: Some(MemoryId::Integer(1)),
+                ..Memory::new(Some(MemoryId::Integer(1)))
+            },
         ];
         for memory in keep {
             assert_eq!(now.judge(&memory), Verdict::Keep, "{memory:?}");
@@ -263,22 +354,38 @@ mod tests {
             superseded_by: Some(MemoryId::Integer(1)),
             created_at: at("2026-01-01T00:00:00Z"),
             confirmed_at: at("2026-02-01T00:00:00Z"),
-            ..Memory::new(MemoryId::Integer(1))
+            ..Memory::new(Some(MemoryId::Integer(1)))
         };
         // 180 days after the first of February.
         assert_eq!(rule("2026-07-30T23:59:59Z").judge(&memory), Verdict::Keep);
         let since = "2026-02-01T00:00:00Z".parse().unwrap();
-        assert_eq!(rule("2026-07-31T00:00:00Z").judge(&memory), Verdict::History(since));
-        let never = Rule { retention: None, ..rule("2036-01-01T00:00:00Z") };
+        assert_eq!(
+            rule("2026-07-31T00:00:00Z").judge(&memory),
+            Verdict::History(since)
+        );
+        let never = Rule {
+            retention: None,
+            ..rule("2036-01-01T00:00:00Z")
+        };
         assert_eq!(never.judge(&memory), Verdict::Keep);
     }
 
     #[test]
     fn a_bitemporal_memory_is_ended_once() {
-        let now = Rule { bitemporal: true, retention: None, ..rule("2026-07-01T00:00:00Z") };
-        let expired = Memory { expires_at: at("2026-06-01T00:00:00Z"), ..Memory::new(MemoryId::Integer(1)) };
+        let now = Rule {
+            bitemporal: true,
+            retention: None,
+            ..rule("2026-07-01T00:00:00Z")
+        };
+        let expired = Memory {
+            expires_at: at("2026-06-01T00:00:00Z"),
+            ..Memory::new(Some(MemoryId::Integer(1)))
+        };
         assert!(matches!(now.judge(&expired), Verdict::Expired(_)));
-        let ended = Memory { valid_to: at("2026-06-01T00:00:00Z"), ..expired };
+        let ended = Memory {
+            valid_to: at("2026-06-01T00:00:00Z"),
+            ..expired
+        };
         assert_eq!(now.judge(&ended), Verdict::Keep);
     }
 }

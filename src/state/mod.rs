@@ -68,6 +68,15 @@ impl StateDir {
         RunLock::take(&self.path.join("lock"), holder)
     }
 
+    /// Who holds the run lock; `None` when nobody does. Takes nothing and creates nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the lock file is there and cannot be read.
+    pub fn holder(&self) -> Result<Option<Holder>, StateError> {
+        lock::holder(&self.path.join("lock"))
+    }
+
     /// Opens the state of a partition to write, creating it when there is none and migrating it when it is older.
     ///
     /// # Errors

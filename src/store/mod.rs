@@ -43,24 +43,42 @@ impl Stores {
     ///
     /// When a half is away, or is not what the configuration says. A tenant's file among many is not opened here: it
     /// fails alone, in each pass that reads it.
-    pub fn open(config: &config::Store, state_dir: &Path, access: Access, stop: &Stop) -> Result<Self, Failure> {
+    pub fn open(
+        config: &config::Store,
+        state_dir: &Path,
+        access: Access,
+        stop: &Stop,
+    ) -> Result<Self, Failure> {
         let rows = RowStore::new(&config.rows);
-        let partitions = rows.partitions().map_err(|error| Failure::from(&error).while_doing("open the row store"))?;
+        let partitions = rows
+            .partitions()
+            .map_err(|error| Failure::from(&error).while_doing("open the row store"))?;
         if !config.rows.is_per_tenant() {
             for partition in &partitions {
-                check(&rows, partition, access)
-                    .map_err(|error| Failure::from(&error).while_doing(&format!("open {}", partition.path.display())))?;
+                check(&rows, partition, access).map_err(|error| {
+                    Failure::from(&error).while_doing(&format!("open {}", partition.path.display()))
+                })?;
             }
         }
-        let vectors = match &config.vectors {
-            None => None,
-            Some(vectors) => {
-                let open = vectors::open(vectors, access, stop).and_then(|store| store.describe().map(|_| store));
-                Some(open.map_err(|error| Failure::from(&error).while_doing("open the vector store"))?)
-            }
-        };
+        let vectors =
+            match &config.vectors {
+                None => None,
+                Some(vectors) => {
+                    let open = vectors::open(vectors, access, stop)
+                        .and_then(|store| store.describe().map(|_| store));
+                    Some(open.map_err(|error| {
+                        Failure::from(&error).while_doing("open the vector store")
+                    })?)
+                }
+            };
         let state = StateDir::new(state_dir, &config.name);
-        Ok(Self { name: config.name.as_str().into(), config: config.clone(), rows, vectors, state })
+        Ok(Self {
+            name: config.name.as_str().into(),
+            config: config.clone(),
+            rows,
+            vectors,
+            state,
+        })
     }
 
     /// Who still exists; `None` when the store has no owners table.
@@ -69,7 +87,9 @@ impl Stores {
     ///
     /// When the table cannot be read, or is empty.
     pub fn owners(&self) -> Result<Option<OwnerBook>, RowError> {
-        let Some(owners) = &self.config.owners else { return Ok(None) };
+        let Some(owners) = &self.config.owners else {
+            return Ok(None);
+        };
         OwnerBook::read(owners, Path::new(&self.config.rows.path)).map(Some)
     }
 
@@ -79,20 +99,30 @@ impl Stores {
         if !self.config.rows.is_per_tenant() {
             return Vec::new();
         }
-        let Ok(Some(owners)) = self.owners() else { return Vec::new() };
-        let known: std::collections::HashSet<&str> =
-            partitions.iter().filter_map(|partition| partition.tenant.as_deref()).collect();
+        let Ok(Some(owners)) = self.owners() else {
+            return Vec::new();
+        };
+        let known: std::collections::HashSet<&str> = partitions
+            .iter()
+            .filter_map(|partition| partition.tenant.as_deref())
+            .collect();
         let had_state = self.state.tenants().unwrap_or_default();
         let was_there = |tenant: &str| {
-            let Some(partition) = self.rows.partition(tenant) else { return false };
+            let Some(partition) = self.rows.partition(tenant) else {
+                return false;
+            };
             let has_folder = partition.path.parent().is_some_and(Path::exists);
-            self.config.rows.folder_is_per_tenant() && has_folder || had_state.iter().any(|known| known == tenant)
+            self.config.rows.folder_is_per_tenant() && has_folder
+                || had_state.iter().any(|known| known == tenant)
         };
         owners
             .living()
             .into_iter()
             .filter(|owner| !known.contains(owner) && was_there(owner))
-            .map(|owner| Unread { partition: owner.into(), problem: "its file is missing".into() })
+            .map(|owner| Unread {
+                partition: owner.into(),
+                problem: "its file is missing".into(),
+            })
             .collect()
     }
 }

@@ -34,18 +34,32 @@ impl Case {
         }
         for _ in 0..4 {
             let id = world.memory("ana", now() - 40 * DAY, Some(7));
-            world.rows().execute("INSERT INTO memory_tags VALUES(?1, 'tag')", [id]).unwrap();
+            world
+                .rows()
+                .execute("INSERT INTO memory_tags VALUES(?1, 'tag')", [id])
+                .unwrap();
         }
         let newest = world.memory("ana", now() - 40 * DAY, Some(7));
         let hidden = world.memory("ana", now() - 50 * DAY, None);
-        world.rows().execute("UPDATE memories SET superseded_by = ?1 WHERE id = ?2", [newest, hidden]).unwrap();
+        world
+            .rows()
+            .execute(
+                "UPDATE memories SET superseded_by = ?1 WHERE id = ?2",
+                [newest, hidden],
+            )
+            .unwrap();
         for _ in 0..3 {
             world.memory("zoe", now() - 40 * DAY, None);
         }
         for namespace in ["user:ana", "user:zoe", "user:ghost", "user:ghost"] {
             world.ghost(namespace);
         }
-        let mut case = Self { alive_points: BTreeMap::new(), finished: alive.clone(), alive, world };
+        let mut case = Self {
+            alive_points: BTreeMap::new(),
+            finished: alive.clone(),
+            alive,
+            world,
+        };
         case.alive_points = case.points_of_the_living();
         assert_eq!(case.alive_points.len(), 12);
         case
@@ -53,19 +67,31 @@ impl Case {
 
     fn points_of_the_living(&self) -> BTreeMap<Uuid, Point> {
         let points = self.world.all_points().into_iter();
-        points.filter(|(_, point)| self.alive.contains(&point.payload["row"].as_i64().unwrap())).collect()
+        points
+            .filter(|(_, point)| self.alive.contains(&point.payload["row"].as_i64().unwrap()))
+            .collect()
     }
 
     /// What must hold even in the middle.
     fn check_always(&self, story: &str) {
         let ids = self.world.ids();
-        assert!(ids.is_superset(&self.alive), "{story}: a live memory is gone");
-        assert_eq!(self.points_of_the_living(), self.alive_points, "{story}: a live memory's point is gone or changed");
+        assert!(
+            ids.is_superset(&self.alive),
+            "{story}: a live memory is gone"
+        );
+        assert_eq!(
+            self.points_of_the_living(),
+            self.alive_points,
+            "{story}: a live memory's point is gone or changed"
+        );
         let open = self.world.run(&["status", "--json"]);
         let open = open.objects("status")[0]["open_intents"].as_u64().unwrap();
         let points = self.world.point_rows();
         let half = ids.iter().filter(|id| !points.contains(id)).count();
-        assert!(half == 0 || open > 0, "{story}: {half} memories are half removed and no intent says so");
+        assert!(
+            half == 0 || open > 0,
+            "{story}: {half} memories are half removed and no intent says so"
+        );
     }
 
     /// What must hold after one more night.
@@ -75,11 +101,19 @@ impl Case {
         let dangling: i64 = self
             .world
             .rows()
-            .query_row("SELECT count(*) FROM memory_tags WHERE memory_id NOT IN (SELECT id FROM memories)", [], |r| r.get(0))
+            .query_row(
+                "SELECT count(*) FROM memory_tags WHERE memory_id NOT IN (SELECT id FROM memories)",
+                [],
+                |r| r.get(0),
+            )
             .unwrap();
         assert_eq!(dangling, 0, "{story}: children without their memory");
         let status = self.world.run(&["status", "--json"]).expect(0);
-        assert_eq!(status.objects("status")[0]["open_intents"], 0, "{story}: {status:#?}");
+        assert_eq!(
+            status.objects("status")[0]["open_intents"],
+            0,
+            "{story}: {status:#?}"
+        );
         let again = self.world.night();
         assert_eq!(again.code, Some(0), "{story}: {again:#?}");
         let _ = again.all_passes("idle");
@@ -93,9 +127,16 @@ fn passes_of(backend: Backend, point: Failpoint) -> usize {
     (1..)
         .find(|n| {
             if *n > 1 {
-                return Case::new(backend).world.night_with(&format!("{}={}*off->return(kill)", point.as_str(), n - 1)).code.is_some();
+                return Case::new(backend)
+                    .world
+                    .night_with(&format!("{}={}*off->return(kill)", point.as_str(), n - 1))
+                    .code
+                    .is_some();
             }
-            case.world.night_with(&format!("{}=return(kill)", point.as_str())).code.is_some()
+            case.world
+                .night_with(&format!("{}=return(kill)", point.as_str()))
+                .code
+                .is_some()
         })
         .unwrap()
         - 1
@@ -107,7 +148,9 @@ fn story(backend: Backend, failpoint: &str) -> String {
 
 /// The failpoints that `ttl` and `orphans` pass in a night without a memory that changed meanwhile.
 fn reached() -> impl Iterator<Item = Failpoint> {
-    Failpoint::ALL.into_iter().filter(|point| !matches!(point, Failpoint::PutBackBefore | Failpoint::PutBackDone))
+    Failpoint::ALL
+        .into_iter()
+        .filter(|point| !matches!(point, Failpoint::PutBackBefore | Failpoint::PutBackDone))
 }
 
 fn disturbed_at_every_step(backend: Backend, action: &str) {
@@ -125,15 +168,25 @@ fn disturbed_at_every_step(backend: Backend, action: &str) {
             let night = case.world.night_with(&failpoint);
             match action {
                 "kill" => assert_eq!(night.code, None, "{story}: it was not killed"),
-                "error" => assert!(night.code.is_some_and(|code| code != 0), "{story}: {night:#?}"),
+                "error" => assert!(
+                    night.code.is_some_and(|code| code != 0),
+                    "{story}: {night:#?}"
+                ),
                 _ => assert_eq!(night.code, Some(0), "{story}: {night:#?}"),
             }
             case.check_always(&story);
             let (before, points) = (files(case.world.dir.path()), case.world.all_points());
             let dry = case.world.run(&["--dry-run"]);
             assert_eq!(dry.code, Some(0), "{story}: {dry:#?}");
-            assert!(files(case.world.dir.path()) == before, "{story}: the dry run wrote");
-            assert_eq!(case.world.all_points(), points, "{story}: the dry run wrote");
+            assert!(
+                files(case.world.dir.path()) == before,
+                "{story}: the dry run wrote"
+            );
+            assert_eq!(
+                case.world.all_points(),
+                points,
+                "{story}: the dry run wrote"
+            );
             let next = case.world.night();
             assert_eq!(next.code, Some(0), "{story}: {next:#?}");
             case.check_finished(&story);
@@ -168,17 +221,28 @@ fn failed_at_every_durable_step_qdrant() {
 #[test]
 fn a_memory_edited_after_its_point_went_gets_the_point_back() {
     for backend in BACKENDS {
-        for failpoint in ["", "put_back.before=1*return(kill)", "put_back.done=1*return(kill)"] {
+        for failpoint in [
+            "",
+            "put_back.before=1*return(kill)",
+            "put_back.done=1*return(kill)",
+        ] {
             let case = Case::new(backend);
             let (edited, point) = edited_while_its_point_is_gone(&case, failpoint);
             let story = story(backend, failpoint);
             if !failpoint.is_empty() {
                 let _ = case.world.night();
             }
-            assert!(case.world.ids().contains(&edited), "{story}: an edited memory was removed");
+            assert!(
+                case.world.ids().contains(&edited),
+                "{story}: an edited memory was removed"
+            );
             let points = case.world.all_points();
             let now = points.iter().find(|(_, p)| p.payload["row"] == edited);
-            assert_eq!(now.map(|(id, p)| (*id, p.clone())), Some(point), "{story}: its point is not as it was");
+            assert_eq!(
+                now.map(|(id, p)| (*id, p.clone())),
+                Some(point),
+                "{story}: its point is not as it was"
+            );
         }
     }
 }
@@ -186,7 +250,12 @@ fn a_memory_edited_after_its_point_went_gets_the_point_back() {
 /// Holds a run between the points and the rows, and meanwhile edits a memory that is about to go: its id and its point.
 fn edited_while_its_point_is_gone(case: &Case, failpoint: &str) -> (i64, (Uuid, Point)) {
     let doomed = 13;
-    let point = case.world.all_points().into_iter().find(|(_, p)| p.payload["row"] == doomed).expect("its point");
+    let point = case
+        .world
+        .all_points()
+        .into_iter()
+        .find(|(_, p)| p.payload["row"] == doomed)
+        .expect("its point");
     let failpoints = format!("points.removed=1*sleep(1500);{failpoint}");
     let mut child = case
         .world
@@ -203,7 +272,11 @@ fn edited_while_its_point_is_gone(case: &Case, failpoint: &str) -> (i64, (Uuid, 
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let edit = "UPDATE memories SET ttl_days = NULL, last_used_at = 1 WHERE id = ?1";
-    assert_eq!(case.world.rows().execute(edit, [doomed]).unwrap(), 1, "it was still there");
+    assert_eq!(
+        case.world.rows().execute(edit, [doomed]).unwrap(),
+        1,
+        "it was still there"
+    );
     let _ = child.wait().unwrap();
     (doomed, point)
 }
@@ -216,12 +289,17 @@ fn a_reused_key_does_not_inherit_the_old_vector() {
     let night = case.world.night_with("points.removed=1*return(kill)");
     assert_eq!(night.code, None, "{night:#?}");
     let db = case.world.rows();
-    db.execute("DELETE FROM memory_tags WHERE memory_id = ?1", [doomed]).unwrap();
-    db.execute("DELETE FROM memories WHERE id = ?1", [doomed]).unwrap();
+    db.execute("DELETE FROM memory_tags WHERE memory_id = ?1", [doomed])
+        .unwrap();
+    db.execute("DELETE FROM memories WHERE id = ?1", [doomed])
+        .unwrap();
     let insert = "INSERT INTO memories(id, user_id, content, content_hash, created_at) VALUES(?1, 'ana', 'new', 'n', ?2)";
     db.execute(insert, [doomed, now()]).unwrap();
     let night = case.world.night();
     assert_eq!(night.code, Some(0), "{night:#?}");
     assert!(case.world.ids().contains(&doomed));
-    assert!(!case.world.point_rows().contains(&doomed), "the new memory waits for its own vector");
+    assert!(
+        !case.world.point_rows().contains(&doomed),
+        "the new memory waits for its own vector"
+    );
 }

@@ -5,7 +5,13 @@ use rusqlite::params;
 use crate::support::{BACKENDS, Backend, DAY, World, now, point_id};
 
 fn supersede(world: &World, hidden: i64, by: i64) {
-    world.rows().execute("UPDATE memories SET superseded_by = ?2 WHERE id = ?1", params![hidden, by]).unwrap();
+    world
+        .rows()
+        .execute(
+            "UPDATE memories SET superseded_by = ?2 WHERE id = ?1",
+            params![hidden, by],
+        )
+        .unwrap();
 }
 
 /// Removing the newest of a chain takes the hidden ones behind it along, whether or not the schema cascades: none comes
@@ -16,9 +22,14 @@ fn an_expired_memory_takes_the_chain_hidden_behind_it() {
         for cascades in [true, false] {
             let mut world = World::new(backend);
             if !cascades {
-                let plain = crate::support::SCHEMA
-                    .replace("superseded_by INTEGER REFERENCES memories(id) ON DELETE CASCADE", "superseded_by INTEGER");
-                world.rows().execute_batch("DROP TABLE memory_tags; DROP TABLE memories; DROP TABLE users").unwrap();
+                let plain = crate::support::SCHEMA.replace(
+                    "superseded_by INTEGER REFERENCES memories(id) ON DELETE CASCADE",
+                    "superseded_by INTEGER",
+                );
+                world
+                    .rows()
+                    .execute_batch("DROP TABLE memory_tags; DROP TABLE memories; DROP TABLE users")
+                    .unwrap();
                 world.rows().execute_batch(&plain).unwrap();
             }
             world.user("ana", None);
@@ -29,8 +40,15 @@ fn an_expired_memory_takes_the_chain_hidden_behind_it() {
             supersede(&world, old, middle);
             supersede(&world, middle, newest);
             let night = world.night().expect(0);
-            assert_eq!(night.pass("ttl")["applied"]["delete"], 1, "one action takes all three");
-            assert_eq!((world.ids(), world.point_rows()), ([other].into(), [other].into()));
+            assert_eq!(
+                night.pass("ttl")["applied"]["delete"],
+                1,
+                "one action takes all three"
+            );
+            assert_eq!(
+                (world.ids(), world.point_rows()),
+                ([other].into(), [other].into())
+            );
             world.night().expect(0).all_passes("idle");
         }
     }
@@ -55,7 +73,10 @@ fn history_goes_after_its_retention_and_not_before() {
 fn a_chain_that_runs_in_a_ring_ends() {
     let mut world = World::new(Backend::Sqlite);
     world.user("ana", None);
-    let (a, b) = (world.memory("ana", now() - 300 * DAY, None), world.memory("ana", now() - 300 * DAY, None));
+    let (a, b) = (
+        world.memory("ana", now() - 300 * DAY, None),
+        world.memory("ana", now() - 300 * DAY, None),
+    );
     supersede(&world, a, b);
     supersede(&world, b, a);
     let live = world.memory("ana", now(), None);
@@ -91,20 +112,38 @@ fn children_go_with_their_memory_although_foreign_keys_are_off() {
     let gone = world.memory("ana", now() - 40 * DAY, Some(7));
     let stays = world.memory("ana", now(), None);
     for id in [gone, stays] {
-        world.rows().execute("INSERT INTO memory_tags VALUES(?1, 'tag')", [id]).unwrap();
-        world.rows().execute("INSERT INTO notes VALUES(?1, ?1, 'note')", [id]).unwrap();
-        world.rows().execute("INSERT INTO uses VALUES(?1, 1)", [id]).unwrap();
+        world
+            .rows()
+            .execute("INSERT INTO memory_tags VALUES(?1, 'tag')", [id])
+            .unwrap();
+        world
+            .rows()
+            .execute("INSERT INTO notes VALUES(?1, ?1, 'note')", [id])
+            .unwrap();
+        world
+            .rows()
+            .execute("INSERT INTO uses VALUES(?1, 1)", [id])
+            .unwrap();
     }
     world.night().expect(0);
     let ids = |sql: &str| -> Vec<Option<i64>> {
         let db = world.rows();
         let mut read = db.prepare(sql).unwrap();
-        read.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        read.query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
     };
     assert_eq!(ids("SELECT memory_id FROM memory_tags"), [Some(stays)]);
     assert_eq!(ids("SELECT tag_of FROM uses"), [Some(stays)]);
-    assert_eq!(ids("SELECT memory_id FROM notes ORDER BY id"), [None, Some(stays)]);
-    assert_eq!(ids("SELECT count(*) FROM pragma_foreign_key_check"), [Some(0)]);
+    assert_eq!(
+        ids("SELECT memory_id FROM notes ORDER BY id"),
+        [None, Some(stays)]
+    );
+    assert_eq!(
+        ids("SELECT count(*) FROM pragma_foreign_key_check"),
+        [Some(0)]
+    );
 }
 
 #[test]
@@ -116,11 +155,17 @@ fn a_memory_that_other_rows_hold_stays() {
     world.user("ana", None);
     let held = world.memory("ana", now() - 40 * DAY, Some(7));
     world.memory("ana", now() - 40 * DAY, Some(7));
-    world.rows().execute("INSERT INTO cited VALUES(?1)", [held]).unwrap();
+    world
+        .rows()
+        .execute("INSERT INTO cited VALUES(?1)", [held])
+        .unwrap();
     let night = world.night().expect(0);
     assert_eq!(night.pass("ttl")["findings"]["blocked"], 1);
     assert_eq!(world.ids(), [held].into());
     assert!(world.all_points().contains_key(&point_id("user:ana", held)));
     let check = world.run(&["check"]).expect(3);
-    assert!(check.stdout.contains("1 memories cannot be removed"), "{check:#?}");
+    assert!(
+        check.stdout.contains("1 memories cannot be removed"),
+        "{check:#?}"
+    );
 }

@@ -14,9 +14,18 @@ fn drift_is_counted_by_kind_with_advice() {
         world.ghost("user:ana");
         world.ghost("");
         let broken = world.memory("ana", now(), None);
-        world.rows().execute("UPDATE memories SET superseded_by = 999 WHERE id = ?1", [broken]).unwrap();
+        world
+            .rows()
+            .execute(
+                "UPDATE memories SET superseded_by = 999 WHERE id = ?1",
+                [broken],
+            )
+            .unwrap();
         world.memory("ana", -5, Some(7));
-        world.rows().execute("INSERT INTO memory_tags VALUES(998, 'dangling')", []).unwrap();
+        world
+            .rows()
+            .execute("INSERT INTO memory_tags VALUES(998, 'dangling')", [])
+            .unwrap();
 
         let check = world.run(&["check", "--json"]).expect(3);
         let object = &check.objects("check")[0];
@@ -26,11 +35,20 @@ fn drift_is_counted_by_kind_with_advice() {
         assert_eq!(drift("point_without_namespace"), 1);
         assert_eq!(drift("broken_chain"), 1);
         assert_eq!(drift("unreadable_time"), 1);
-        assert_eq!(drift("foreign_key_violation"), 2, "the tag, and the broken chain");
+        assert_eq!(
+            drift("foreign_key_violation"),
+            2,
+            "the tag, and the broken chain"
+        );
         assert_eq!(object["journal_mode"], "wal");
         assert_eq!(object["backlog"]["orphans"]["drop_point"], 1);
         let text = world.run(&["check"]).expect(3).stdout;
-        for word in ["row_without_point", "embed them again", "broken_chain", "unreadable_time"] {
+        for word in [
+            "row_without_point",
+            "embed them again",
+            "broken_chain",
+            "unreadable_time",
+        ] {
             assert!(text.contains(word), "{word} is not in {text}");
         }
     }
@@ -41,7 +59,10 @@ fn a_journal_mode_that_blocks_the_agent_is_pointed_out() {
     let mut world = World::new(Backend::Sqlite);
     world.user("ana", None);
     world.memory("ana", now(), None);
-    world.rows().execute_batch("PRAGMA journal_mode = DELETE").unwrap();
+    world
+        .rows()
+        .execute_batch("PRAGMA journal_mode = DELETE")
+        .unwrap();
     let check = world.run(&["check"]).expect(3);
     assert!(check.stdout.contains("WAL"), "{check:#?}");
 }
@@ -53,7 +74,10 @@ fn a_damaged_database_is_found() {
     for _ in 0..300 {
         world.row("ana", now(), None);
     }
-    world.rows().execute_batch("PRAGMA journal_mode = DELETE").unwrap();
+    world
+        .rows()
+        .execute_batch("PRAGMA journal_mode = DELETE")
+        .unwrap();
     let mut bytes = std::fs::read(world.path("memory.db")).unwrap();
     let page = bytes.len() / 4096 - 3;
     bytes[page * 4096..(page + 1) * 4096].fill(0x5a);

@@ -19,7 +19,10 @@ fn refused(world: &World, code: i32, words: &[&str]) {
         for word in words {
             assert!(told.contains(word), "{word:?} is not in {output:#?}");
         }
-        assert!(files(world.dir.path()) == before, "{args:?} wrote something");
+        assert!(
+            files(world.dir.path()) == before,
+            "{args:?} wrote something"
+        );
     }
 }
 
@@ -28,14 +31,32 @@ fn every_problem_of_a_configuration_is_in_one_message() {
     let mut world = world();
     world.configure("settle = \"0s\"", "settle = \"soon\"\nsetle = \"1s\"");
     world.configure("state_dir", "[schedule]\ncron = \"0 3 * *\"\ntimezone = \"Mars/Olympus\"\n[guard]\nmax_fraction = nan\n[x]\nstate_dir");
-    world.configure("[x]\nstate_dir = \"state\"\nsnapshot_dir = \"snapshots\"\n", "");
-    refused(&world, 78, &["settle", "soon", "setle", "cron", "0 3 * *", "Mars/Olympus", "max_fraction", "nan"]);
+    world.configure(
+        "[x]\nstate_dir = \"state\"\nsnapshot_dir = \"snapshots\"\n",
+        "",
+    );
+    refused(
+        &world,
+        78,
+        &[
+            "settle",
+            "soon",
+            "setle",
+            "cron",
+            "0 3 * *",
+            "Mars/Olympus",
+            "max_fraction",
+            "nan",
+        ],
+    );
 }
 
 #[test]
 fn two_stores_of_one_name_are_refused() {
     let mut world = world();
-    world.config.push_str("\n[[store]]\nname = \"agent\"\n[store.rows]\npath = \"other.db\"\npreset = \"ttl-days\"\n");
+    world.config.push_str(
+        "\n[[store]]\nname = \"agent\"\n[store.rows]\npath = \"other.db\"\npreset = \"ttl-days\"\n",
+    );
     world.write_config();
     refused(&world, 78, &["agent"]);
 }
@@ -43,17 +64,26 @@ fn two_stores_of_one_name_are_refused() {
 #[test]
 fn a_misspelt_column_stops_before_any_write() {
     let mut world = world();
-    world.configure("superseded_by = \"superseded_by\"", "superseded_by = \"superceded_by\"");
+    world.configure(
+        "superseded_by = \"superseded_by\"",
+        "superseded_by = \"superceded_by\"",
+    );
     refused(&world, 10, &["superceded_by", "superseded_by"]);
 }
 
 #[test]
 fn a_missing_table_file_or_collection_stops_before_any_write() {
     let mut world = world();
-    world.configure("type = \"memory_type\"", "type = \"memory_type\"\ntable = \"memoires\"");
+    world.configure(
+        "type = \"memory_type\"",
+        "type = \"memory_type\"\ntable = \"memoires\"",
+    );
     refused(&world, 10, &["memoires"]);
     world.configure("table = \"memoires\"", "table = \"memories\"");
-    world.configure("path = \"vectors.db\"", "path = \"vectors.db\"\ntable = \"pionts\"");
+    world.configure(
+        "path = \"vectors.db\"",
+        "path = \"vectors.db\"\ntable = \"pionts\"",
+    );
     refused(&world, 10, &["pionts"]);
     world.configure("table = \"pionts\"", "table = \"points\"");
     world.configure("path = \"memory.db\"", "path = \"memroy.db\"");
@@ -71,7 +101,13 @@ fn a_missing_configuration_says_where_it_was_looked_for() {
 #[test]
 fn a_command_line_that_makes_no_sense_is_refused() {
     let world = world();
-    for args in [&["--run-now", "check"][..], &["--at", "+1d"], &["--frobnicate"], &["nap"], &[]] {
+    for args in [
+        &["--run-now", "check"][..],
+        &["--at", "+1d"],
+        &["--frobnicate"],
+        &["nap"],
+        &[],
+    ] {
         world.run(args).expect(2);
     }
 }

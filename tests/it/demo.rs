@@ -16,7 +16,10 @@ fn the_demo_does_its_work_once_and_is_idle_after_that() {
     let config = config.to_str().unwrap();
     let check = run(&["--config", config, "check", "--json"]);
     let drift = &check.objects("check")[0]["drift"];
-    assert!(drift.as_object().unwrap().values().all(|count| count == 0), "{check:#?}");
+    assert!(
+        drift.as_object().unwrap().values().all(|count| count == 0),
+        "{check:#?}"
+    );
     let _ = run(&["--config", config, "status"]).expect(0);
 }
 
@@ -25,6 +28,9 @@ fn the_demo_does_not_build_over_somebody_elses_folder() {
     let dir = tempfile::tempdir().unwrap();
     crate::support::write(&dir.path().join("thesis.txt"), "two years of work");
     let refused = Output::of(hypnos().arg("demo").arg(dir.path())).expect(1);
-    assert!(refused.stderr.contains("demo") || refused.stderr.contains("empty"), "{refused:#?}");
+    assert!(
+        refused.stderr.contains("demo") || refused.stderr.contains("empty"),
+        "{refused:#?}"
+    );
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

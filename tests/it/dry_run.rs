@@ -24,13 +24,21 @@ fn a_dry_run_leaves_every_file_byte_for_byte_as_it_was() {
         for round in 0..2 {
             let (before, points) = (files(world.dir.path()), world.all_points());
             world.run(&["--dry-run"]).expect(0);
-            world.run(&["--dry-run", "--json", "--at", "+30d"]).expect(0);
+            world
+                .run(&["--dry-run", "--json", "--at", "+30d"])
+                .expect(0);
             world.run(&["check"]);
             world.run(&["status"]).expect(0);
             let after = files(world.dir.path());
-            let names = |files: &std::collections::BTreeMap<_, _>| files.keys().cloned().collect::<Vec<_>>();
+            let names = |files: &std::collections::BTreeMap<_, _>| {
+                files.keys().cloned().collect::<Vec<_>>()
+            };
             assert_eq!(names(&before), names(&after), "{backend:?} round {round}");
-            let changed: Vec<_> = before.iter().filter(|(name, bytes)| after[*name] != **bytes).map(|(name, _)| name).collect();
+            let changed: Vec<_> = before
+                .iter()
+                .filter(|(name, bytes)| after[*name] != **bytes)
+                .map(|(name, _)| name)
+                .collect();
             assert!(changed.is_empty(), "{backend:?} round {round}: {changed:?}");
             assert_eq!(world.all_points(), points);
             // The second round finds a state folder, too.
@@ -48,17 +56,24 @@ fn a_dry_run_does_not_checkpoint_what_a_dead_agent_left_in_its_wal() {
     let copy = tempfile::tempdir().unwrap();
     {
         let live = world.rows();
-        live.execute("UPDATE memories SET content = content || '!'", []).unwrap();
+        live.execute("UPDATE memories SET content = content || '!'", [])
+            .unwrap();
         // While the connection is open, its frames are only in the -wal file: copied, it looks like after a crash.
         for name in ["memory.db", "memory.db-wal", "vectors.db", "hypnos.toml"] {
             std::fs::copy(world.path(name), copy.path().join(name)).unwrap();
         }
     }
     let before = files(copy.path());
-    assert!(before[std::path::Path::new("memory.db-wal")].len() > 4096, "the frames are in the wal");
+    assert!(
+        before[std::path::Path::new("memory.db-wal")].len() > 4096,
+        "the frames are in the wal"
+    );
     let config = copy.path().join("hypnos.toml");
     let output = crate::support::Output::of(
-        crate::support::hypnos().arg("--config").arg(&config).args(["--dry-run", "--json"]),
+        crate::support::hypnos()
+            .arg("--config")
+            .arg(&config)
+            .args(["--dry-run", "--json"]),
     )
     .expect(0);
     assert_eq!(output.plan("ttl")["planned"]["delete"], 6);
@@ -77,10 +92,17 @@ fn a_dry_run_lists_exactly_what_the_run_then_takes() {
         let (mut rows, mut points) = (BTreeSet::new(), BTreeSet::new());
         for pass in ["ttl", "orphans"] {
             for action in dry.plan(pass)["actions"].as_array().unwrap() {
-                assert!(action["reason"].is_object() || action["reason"].is_string(), "{action}");
+                assert!(
+                    action["reason"].is_object() || action["reason"].is_string(),
+                    "{action}"
+                );
                 match action["action"].as_str().unwrap() {
-                    "delete" => assert!(rows.insert(action["id"].as_str().unwrap().parse::<i64>().unwrap())),
-                    "drop_point" => assert!(points.insert(action["point"].as_str().unwrap().to_owned())),
+                    "delete" => {
+                        assert!(rows.insert(action["id"].as_str().unwrap().parse::<i64>().unwrap()))
+                    }
+                    "drop_point" => {
+                        assert!(points.insert(action["point"].as_str().unwrap().to_owned()))
+                    }
                     other => panic!("{other}"),
                 }
             }
@@ -95,7 +117,11 @@ fn a_dry_run_lists_exactly_what_the_run_then_takes() {
         });
         assert_eq!(points, dropped.map(|(id, _)| id.to_string()).collect());
         for pass in ["ttl", "orphans"] {
-            assert_eq!(dry.plan(pass)["hash"], night.pass(pass)["hash"], "the same plan has the same name");
+            assert_eq!(
+                dry.plan(pass)["hash"],
+                night.pass(pass)["hash"],
+                "the same plan has the same name"
+            );
         }
     }
 }
@@ -105,7 +131,13 @@ fn at_moves_only_the_dry_run() {
     let mut world = World::new(Backend::Sqlite);
     world.user("ana", None);
     let id = world.memory("ana", now(), Some(7));
-    assert_eq!(world.run(&["--dry-run", "--json", "--at", "+6d"]).expect(0).plan("ttl")["planned"], serde_json::json!({}));
+    assert_eq!(
+        world
+            .run(&["--dry-run", "--json", "--at", "+6d"])
+            .expect(0)
+            .plan("ttl")["planned"],
+        serde_json::json!({})
+    );
     let later = world.run(&["--dry-run", "--json", "--at", "+8d"]).expect(0);
     assert_eq!(later.plan("ttl")["actions"][0]["id"], id.to_string());
     world.run(&["--run-now", "--at", "+8d"]).expect(2);

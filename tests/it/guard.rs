@@ -19,7 +19,10 @@ fn a_run_over_its_guard_changes_nothing_and_only_the_named_plan_is_taken() {
     let refused = world.night().expect(3);
     let ttl = refused.pass("ttl");
     assert_eq!(ttl["outcome"], "refused", "{refused:#?}");
-    assert_eq!((&ttl["refusal"]["removing"], &ttl["refusal"]["of"]), (&60.into(), &100.into()));
+    assert_eq!(
+        (&ttl["refusal"]["removing"], &ttl["refusal"]["of"]),
+        (&60.into(), &100.into())
+    );
     assert_eq!((world.dump(), world.all_points()), (before, points));
     let hash = ttl["refusal"]["accept"].as_str().unwrap().to_owned();
     assert_eq!(ttl["hash"], *hash);
@@ -28,23 +31,41 @@ fn a_run_over_its_guard_changes_nothing_and_only_the_named_plan_is_taken() {
     let dry = world.run(&["--dry-run", "--json"]).expect(3);
     assert_eq!(dry.plan("ttl")["refusal"]["accept"], *hash);
     let text = world.run(&["--run-now"]).expect(3);
-    assert!(text.stdout.contains(&format!("--accept {hash}")), "{text:#?}");
+    assert!(
+        text.stdout.contains(&format!("--accept {hash}")),
+        "{text:#?}"
+    );
 
     // One memory more expires: it is another plan.
     let extra = world.memory("ana", now() - 20 * DAY, Some(7));
-    let other = world.run(&["--run-now", "--json", "--accept", &hash]).expect(3);
+    let other = world
+        .run(&["--run-now", "--json", "--accept", &hash])
+        .expect(3);
     assert_eq!(other.pass("ttl")["outcome"], "refused");
     assert_eq!(world.ids().len(), 101);
 
     // And one edited memory makes it another plan as well.
-    world.rows().execute("DELETE FROM memories WHERE id = ?1", [extra]).unwrap();
+    world
+        .rows()
+        .execute("DELETE FROM memories WHERE id = ?1", [extra])
+        .unwrap();
     world.run(&["--run-now", "--only", "orphans"]).expect(0);
-    world.rows().execute("UPDATE memories SET content = 'edited' WHERE id = 1", []).unwrap();
-    let edited = world.run(&["--run-now", "--json", "--accept", &hash]).expect(3);
-    let new = edited.pass("ttl")["refusal"]["accept"].as_str().unwrap().to_owned();
+    world
+        .rows()
+        .execute("UPDATE memories SET content = 'edited' WHERE id = 1", [])
+        .unwrap();
+    let edited = world
+        .run(&["--run-now", "--json", "--accept", &hash])
+        .expect(3);
+    let new = edited.pass("ttl")["refusal"]["accept"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_ne!(new, hash);
 
-    let taken = world.run(&["--run-now", "--json", "--accept", &new]).expect(0);
+    let taken = world
+        .run(&["--run-now", "--json", "--accept", &new])
+        .expect(0);
     assert_eq!(taken.pass("ttl")["applied"]["delete"], 60);
     assert_eq!(world.ids(), (61..=100).collect());
     world.night().expect(0).all_passes("idle");
@@ -64,7 +85,10 @@ fn a_living_owner_is_guarded_apart_from_the_store() {
     }
     let refused = world.night().expect(3);
     let refusal = &refused.pass("ttl")["refusal"];
-    assert_eq!((&refusal["limit"], &refusal["namespace"]), (&"namespace".into(), &"user:ana".into()));
+    assert_eq!(
+        (&refusal["limit"], &refusal["namespace"]),
+        (&"namespace".into(), &"user:ana".into())
+    );
     assert_eq!(world.ids().len(), 620);
 }
 
@@ -91,17 +115,33 @@ fn a_first_run_that_only_reports_waits_for_an_acceptance() {
     world.memory("ana", now() - 20 * DAY, Some(7));
     world.memory("ana", now(), None);
     world.ghost("user:ana");
-    world.configure("name = \"agent\"", "name = \"agent\"\nfirst_run = \"report\"");
+    world.configure(
+        "name = \"agent\"",
+        "name = \"agent\"\nfirst_run = \"report\"",
+    );
     let first = world.night().expect(3);
     for pass in ["ttl", "orphans"] {
-        assert_eq!(first.pass(pass)["refusal"]["limit"], "first_run", "{first:#?}");
+        assert_eq!(
+            first.pass(pass)["refusal"]["limit"],
+            "first_run",
+            "{first:#?}"
+        );
     }
     assert_eq!((world.ids().len(), world.all_points().len()), (2, 3));
 
-    let hash = first.pass("ttl")["refusal"]["accept"].as_str().unwrap().to_owned();
-    let second = world.run(&["--run-now", "--json", "--accept", &hash]).expect(3);
+    let hash = first.pass("ttl")["refusal"]["accept"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let second = world
+        .run(&["--run-now", "--json", "--accept", &hash])
+        .expect(3);
     assert_eq!(second.pass("ttl")["outcome"], "applied");
-    assert_eq!(second.pass("orphans")["outcome"], "refused", "each pass is accepted on its own");
+    assert_eq!(
+        second.pass("orphans")["outcome"],
+        "refused",
+        "each pass is accepted on its own"
+    );
     assert_eq!(world.ids().len(), 1);
 
     // From then on the pass works by itself.

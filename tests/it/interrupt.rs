@@ -12,15 +12,26 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
         let mut rows = world.rows();
         let tx = rows.transaction().unwrap();
         for id in 1..=12_000 {
-            let (created, ttl) = if id <= 3000 { (now() - 40 * DAY, Some(7)) } else { (now(), None) };
+            let (created, ttl) = if id <= 3000 {
+                (now() - 40 * DAY, Some(7))
+            } else {
+                (now(), None)
+            };
             tx.prepare_cached("INSERT INTO memories(id, user_id, content, content_hash, created_at, ttl_days) VALUES(?1, 'ana', 'x', ?1, ?2, ?3)")
                 .unwrap()
                 .execute(rusqlite::params![id, created, ttl])
                 .unwrap();
         }
         tx.commit().unwrap();
-        world.put(&(1..=12_000).map(|id| ("user:ana".to_owned(), id)).collect::<Vec<_>>());
-        world.configure("[pass.orphans]", "[guard]\nmax_fraction = 0.5\n[pass.orphans]");
+        world.put(
+            &(1..=12_000)
+                .map(|id| ("user:ana".to_owned(), id))
+                .collect::<Vec<_>>(),
+        );
+        world.configure(
+            "[pass.orphans]",
+            "[guard]\nmax_fraction = 0.5\n[pass.orphans]",
+        );
 
         // The first batch is slowed so that the signal arrives in it.
         let child = world
@@ -32,7 +43,10 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
         while world.all_points().contains_key(&point_id("user:ana", 1)) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let status = std::process::Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        let status = std::process::Command::new("kill")
+            .args(["-s", signal, &child.id().to_string()])
+            .status()
+            .unwrap();
         assert!(status.success());
         #[expect(clippy::disallowed_methods, reason = "the exit must come in time")]
         let sent = Instant::now();
@@ -40,11 +54,19 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
         assert_eq!(output.status.code(), Some(130), "{output:?}");
         assert!(sent.elapsed() < Duration::from_secs(5));
         let left = world.ids();
-        assert!(left.len() > 9000 && left.len() < 12_000, "one batch was finished: {}", left.len());
+        assert!(
+            left.len() > 9000 && left.len() < 12_000,
+            "one batch was finished: {}",
+            left.len()
+        );
         assert_eq!(left, world.point_rows(), "and finished in both stores");
 
         let next = world.night().expect(0);
-        assert_eq!(next.objects("run")[0]["replayed"], 0, "nothing was left open");
+        assert_eq!(
+            next.objects("run")[0]["replayed"],
+            0,
+            "nothing was left open"
+        );
         assert_eq!(world.ids().len(), 9000);
     }
 }

@@ -23,7 +23,8 @@ fn slow(world: &World) -> std::process::Child {
         .unwrap();
     let lock = world.path("state/agent/lock");
     for _ in 0..200 {
-        let held = std::fs::read_to_string(&lock).is_ok_and(|holder| holder.contains(&child.id().to_string()));
+        let held = std::fs::read_to_string(&lock)
+            .is_ok_and(|holder| holder.contains(&child.id().to_string()));
         if held && world.path("state/agent/main.db").exists() {
             return child;
         }
@@ -37,16 +38,25 @@ fn of_two_runs_one_works_and_the_other_says_who() {
     let world = store();
     let mut first = slow(&world);
     let second = world.run(&["--run-now", "--json"]).expect(11);
-    assert!(second.stdout.contains(&first.id().to_string()), "{second:#?}");
+    assert!(
+        second.stdout.contains(&first.id().to_string()),
+        "{second:#?}"
+    );
     assert_eq!(second.objects("error").len(), 1);
     // What only reads needs no lock.
     world.run(&["--dry-run"]).expect(0);
     let status = world.run(&["status"]).expect(0);
-    assert!(status.stdout.contains(&format!("pid {}", first.id())), "{status:#?}");
+    assert!(
+        status.stdout.contains(&format!("pid {}", first.id())),
+        "{status:#?}"
+    );
 
     first.kill().unwrap();
     first.wait().unwrap();
-    assert!(!world.run(&["status"]).expect(0).stdout.contains("running"), "nobody runs any more");
+    assert!(
+        !world.run(&["status"]).expect(0).stdout.contains("running"),
+        "nobody runs any more"
+    );
     let third = Output::of(&mut world.command(&["--run-now", "--json"])).expect(0);
     assert_eq!(third.objects("run")[0]["replayed"], 1, "{third:#?}");
     assert_eq!(world.ids(), [2].into());

@@ -27,6 +27,9 @@ fn no_test_file_is_forgotten() {
     for entry in std::fs::read_dir(&folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let module = name.trim_end_matches(".rs");
-        assert!(module == "main" || main.contains(&format!("mod {module};")), "{name} is not in main.rs");
+        assert!(
+            module == "main" || main.contains(&format!("mod {module};")),
+            "{name} is not in main.rs"
+        );
     }
 }

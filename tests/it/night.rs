@@ -38,19 +38,34 @@ fn store(backend: Backend) -> Store {
 fn a_night_removes_exactly_what_it_should_and_the_next_one_nothing() {
     for backend in BACKENDS {
         let Store { world, stays } = store(backend);
-        let points: Vec<_> = world.all_points().into_iter().filter(|(_, p)| stays.contains(&p.payload["row"].as_i64().unwrap())).collect();
+        let points: Vec<_> = world
+            .all_points()
+            .into_iter()
+            .filter(|(_, p)| stays.contains(&p.payload["row"].as_i64().unwrap()))
+            .collect();
         let night = world.night().expect(0).all_passes("applied");
         assert_eq!(night.pass("ttl")["applied"]["delete"], 4, "{night:#?}");
         assert_eq!(night.pass("orphans")["applied"]["delete"], 5, "{night:#?}");
-        assert_eq!(night.pass("orphans")["applied"]["drop_point"], 4, "{night:#?}");
+        assert_eq!(
+            night.pass("orphans")["applied"]["drop_point"],
+            4,
+            "{night:#?}"
+        );
         assert_eq!(world.ids(), stays);
-        assert_eq!(world.all_points().into_iter().collect::<Vec<_>>(), points, "the rest is as it was");
+        assert_eq!(
+            world.all_points().into_iter().collect::<Vec<_>>(),
+            points,
+            "the rest is as it was"
+        );
 
         let again = world.night().expect(0).all_passes("idle");
         assert_eq!(again.objects("run")[0]["outcome"], "idle");
         let check = world.run(&["check", "--json"]).expect(0);
         let drift = &check.objects("check")[0]["drift"];
-        assert!(drift.as_object().unwrap().values().all(|count| count == 0), "{drift}");
+        assert!(
+            drift.as_object().unwrap().values().all(|count| count == 0),
+            "{drift}"
+        );
     }
 }
 
@@ -79,22 +94,39 @@ fn a_vector_store_that_is_away_loses_no_row() {
 #[test]
 fn a_night_logs_and_prints_ids_and_never_a_memory() {
     let Store { world, .. } = store(Backend::Sqlite);
-    for args in [&["--dry-run", "-vv"][..], &["--run-now", "--json", "-vv"], &["check", "-vv"], &["status", "-vv"]] {
+    for args in [
+        &["--dry-run", "-vv"][..],
+        &["--run-now", "--json", "-vv"],
+        &["check", "-vv"],
+        &["status", "-vv"],
+    ] {
         let output = world.run(args);
-        assert!(!output.stdout.contains("canary") && !output.stderr.contains("canary"), "{output:#?}");
+        assert!(
+            !output.stdout.contains("canary") && !output.stderr.contains("canary"),
+            "{output:#?}"
+        );
     }
 }
 
 #[test]
 fn every_json_line_has_the_schema_number_and_a_known_type() {
     let Store { world, .. } = store(Backend::Sqlite);
-    for args in [&["--dry-run", "--json"][..], &["--run-now", "--json"], &["check", "--json"], &["status", "--json"]] {
+    for args in [
+        &["--dry-run", "--json"][..],
+        &["--run-now", "--json"],
+        &["check", "--json"],
+        &["status", "--json"],
+    ] {
         let output = world.run(args);
         assert!(!output.stdout.is_empty(), "{output:#?}");
         for line in output.stdout.lines() {
             let object: serde_json::Value = serde_json::from_str(line).unwrap();
             assert_eq!(object["schema"], 1, "{line}");
-            assert!(["plan", "pass", "run", "check", "status"].contains(&object["type"].as_str().unwrap()), "{line}");
+            assert!(
+                ["plan", "pass", "run", "check", "status"]
+                    .contains(&object["type"].as_str().unwrap()),
+                "{line}"
+            );
         }
     }
 }
@@ -104,14 +136,25 @@ fn only_and_skip_choose_the_passes() {
     let Store { world, .. } = store(Backend::Sqlite);
     let passes = |args: &[&str]| -> Vec<String> {
         let output = world.run(&[&["--dry-run", "--json"], args].concat());
-        output.objects("plan").iter().map(|plan| plan["pass"].as_str().unwrap().to_owned()).collect()
+        output
+            .objects("plan")
+            .iter()
+            .map(|plan| plan["pass"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(passes(&[]), ["ttl", "orphans"]);
-    assert_eq!(passes(&["--only", "orphans,ttl"]), ["ttl", "orphans"], "always in their own order");
+    assert_eq!(
+        passes(&["--only", "orphans,ttl"]),
+        ["ttl", "orphans"],
+        "always in their own order"
+    );
     assert_eq!(passes(&["--only", "orphans"]), ["orphans"]);
     assert_eq!(passes(&["--skip", "orphans"]), ["ttl"]);
     let unknown = world.run(&["--dry-run", "--only", "tttl"]).expect(2);
     assert!(unknown.stderr.contains("ttl, orphans"), "{unknown:#?}");
     let unknown = world.run(&["--dry-run", "--store", "agnet"]).expect(2);
-    assert!(unknown.stderr.contains("the stores are agent"), "{unknown:#?}");
+    assert!(
+        unknown.stderr.contains("the stores are agent"),
+        "{unknown:#?}"
+    );
 }

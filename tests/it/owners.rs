@@ -35,9 +35,19 @@ fn without_its_owners_table_not_one_point_is_removed() {
             let night = world.night();
             assert!(codes.contains(&night.code.unwrap()), "{name}: {night:#?}");
             let pass = night.pass("orphans");
-            assert!(["failed", "refused"].contains(&pass["outcome"].as_str().unwrap()), "{name}: {night:#?}");
-            assert!(pass["error"].as_str().unwrap().contains("owners"), "{name}: {night:#?}");
-            assert_eq!((world.dump(), world.all_points()), (rows.clone(), points.clone()), "{name}");
+            assert!(
+                ["failed", "refused"].contains(&pass["outcome"].as_str().unwrap()),
+                "{name}: {night:#?}"
+            );
+            assert!(
+                pass["error"].as_str().unwrap().contains("owners"),
+                "{name}: {night:#?}"
+            );
+            assert_eq!(
+                (world.dump(), world.all_points()),
+                (rows.clone(), points.clone()),
+                "{name}"
+            );
         };
 
         open(&catalog).execute("DELETE FROM people", []).unwrap();
@@ -49,7 +59,10 @@ fn without_its_owners_table_not_one_point_is_removed() {
         std::fs::remove_dir(&catalog).unwrap();
         write(&catalog, "");
         orphans_of("an empty file", &[1, 10]);
-        write(&catalog, "this is not a database, although it is long enough to have a header of one hundred bytes or more");
+        write(
+            &catalog,
+            "this is not a database, although it is long enough to have a header of one hundred bytes or more",
+        );
         orphans_of("unreadable", &[1, 10]);
         std::fs::write(&catalog, &healthy[..healthy.len() / 2]).unwrap();
         orphans_of("half", &[1, 10]);
@@ -72,11 +85,19 @@ fn an_owner_who_comes_back_within_the_grace_keeps_everything() {
     world.user("ana", None);
     world.user("zoe", Some(now() - 6 * DAY));
     world.user("yan", Some(now() - 8 * DAY));
-    let kept: BTreeSet<i64> = ["ana", "zoe"].map(|user| world.memory(user, now() - 9 * DAY, None)).into();
+    let kept: BTreeSet<i64> = ["ana", "zoe"]
+        .map(|user| world.memory(user, now() - 9 * DAY, None))
+        .into();
     world.memory("yan", now() - 9 * DAY, None);
     world.night().expect(0);
-    assert_eq!((world.ids(), world.point_rows()), (kept.clone(), kept.clone()));
-    world.rows().execute("UPDATE users SET deleted_at = NULL WHERE id = 'zoe'", []).unwrap();
+    assert_eq!(
+        (world.ids(), world.point_rows()),
+        (kept.clone(), kept.clone())
+    );
+    world
+        .rows()
+        .execute("UPDATE users SET deleted_at = NULL WHERE id = 'zoe'", [])
+        .unwrap();
     world.night().expect(0).all_passes("idle");
     assert_eq!(world.ids(), kept);
 }
@@ -89,7 +110,10 @@ fn an_unreadable_mark_of_deletion_marks_nobody() {
         world.user(user, Some(mark));
         world.memory(user, now(), None);
     }
-    world.rows().execute("UPDATE users SET deleted_at = 'soon' WHERE id = 'b'", []).unwrap();
+    world
+        .rows()
+        .execute("UPDATE users SET deleted_at = 'soon' WHERE id = 'b'", [])
+        .unwrap();
     world.night().expect(0).all_passes("idle");
     assert_eq!(world.ids().len(), 4);
 }
@@ -105,8 +129,19 @@ fn scopes_without_an_owners_table_are_never_touched() {
         }
         world.ghost("user:ghost");
         world.night().expect(0);
-        let left: BTreeSet<_> = world.all_points().into_values().filter_map(|point| point.namespace).collect();
-        let expected = ["team:acme", "world:public", "user", ":ana", "user:", "user:ana"];
+        let left: BTreeSet<_> = world
+            .all_points()
+            .into_values()
+            .filter_map(|point| point.namespace)
+            .collect();
+        let expected = [
+            "team:acme",
+            "world:public",
+            "user",
+            ":ana",
+            "user:",
+            "user:ana",
+        ];
         assert_eq!(left, expected.map(str::to_owned).into());
 
         let vectors = world.vectors_config();
@@ -127,7 +162,10 @@ fn an_owner_with_colons_in_the_name_is_one_owner() {
     let id = world.memory("mail:ana@example.org", now(), None);
     world.memory("mail", now(), None);
     world.night().expect(0);
-    assert_eq!((world.ids(), world.point_rows()), ([id].into(), [id].into()));
+    assert_eq!(
+        (world.ids(), world.point_rows()),
+        ([id].into(), [id].into())
+    );
 }
 
 /// One empty read once took 20 memories of 20: rows that are all gone beside points are a wrong file.

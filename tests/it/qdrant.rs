@@ -33,7 +33,11 @@ fn store(peer: &Peer) -> World {
 fn heals(world: &World) {
     assert!(world.ids().is_superset(&[2, 3].into()), "{:?}", world.ids());
     let night = world.night().expect(0);
-    assert_eq!((world.ids(), world.point_rows()), ([2, 3].into(), [2, 3].into()), "{night:#?}");
+    assert_eq!(
+        (world.ids(), world.point_rows()),
+        ([2, 3].into(), [2, 3].into()),
+        "{night:#?}"
+    );
     let _ = world.night().expect(0).all_passes("idle");
 }
 
@@ -43,7 +47,10 @@ fn a_write_that_is_only_acknowledged_does_not_count() {
     let world = store(&peer);
     peer.faults().acknowledge_only("delete");
     let night = world.night().expect(1);
-    assert!(night.stdout.contains("not completed") || night.stdout.contains("Acknowledged"), "{night:#?}");
+    assert!(
+        night.stdout.contains("not completed") || night.stdout.contains("Acknowledged"),
+        "{night:#?}"
+    );
     assert_eq!(world.ids(), [1, 2, 3].into(), "the row waits for its point");
     peer.faults().clear();
     heals(&world);
@@ -67,7 +74,8 @@ fn a_server_that_stumbles_once_is_asked_again() {
     for method in ["scroll", "delete", "get", "facet", "count"] {
         let peer = Peer::start();
         let world = store(&peer);
-        peer.faults().fail_nth(method, 1, Code::Unavailable, "stumbled");
+        peer.faults()
+            .fail_nth(method, 1, Code::Unavailable, "stumbled");
         let night = world.night();
         assert_eq!(night.code, Some(0), "{method}: {night:#?}");
         heals(&world);
@@ -79,11 +87,20 @@ fn an_interrupted_scroll_is_no_empty_answer() {
     for method in ["scroll", "facet"] {
         let peer = Peer::start();
         let world = store(&peer);
-        peer.faults().fail_always(method, Code::Internal, "disk on fire");
+        peer.faults()
+            .fail_always(method, Code::Internal, "disk on fire");
         let night = world.night().expect(1);
-        assert_eq!(night.pass("orphans")["outcome"], "failed", "{method}: {night:#?}");
+        assert_eq!(
+            night.pass("orphans")["outcome"],
+            "failed",
+            "{method}: {night:#?}"
+        );
         peer.faults().clear();
-        assert_eq!(world.all_points().len(), 3, "{method}: the ghost is still there");
+        assert_eq!(
+            world.all_points().len(),
+            3,
+            "{method}: the ghost is still there"
+        );
         heals(&world);
     }
 }
@@ -94,8 +111,14 @@ fn a_server_that_goes_away_and_comes_back() {
     let world = store(&peer);
     peer.stop();
     let night = world.night().expect(1);
-    assert!(night.stdout.contains("reach the vector store"), "{night:#?}");
-    assert!(night.stdout.contains("6334"), "the hint names the gRPC port: {night:#?}");
+    assert!(
+        night.stdout.contains("reach the vector store"),
+        "{night:#?}"
+    );
+    assert!(
+        night.stdout.contains("6334"),
+        "the hint names the gRPC port: {night:#?}"
+    );
     assert_eq!(world.ids(), [1, 2, 3].into());
     peer.restart();
     heals(&world);
@@ -114,16 +137,31 @@ fn a_slow_server_is_waited_for_only_so_long() {
 
 #[test]
 fn the_api_key_comes_from_the_environment_and_a_wrong_one_is_named_as_such() {
-    let peer = Peer::start_with(PeerOptions { api_key: Some("s3cret-k3y".into()), ..PeerOptions::default() });
+    let peer = Peer::start_with(PeerOptions {
+        api_key: Some("s3cret-k3y".into()),
+        ..PeerOptions::default()
+    });
     let mut world = World::new(Backend::Sqlite);
     let vectors = world.vectors_config();
-    let qdrant = format!("[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"none\"\n", peer.url());
+    let qdrant = format!(
+        "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"none\"\n",
+        peer.url()
+    );
     world.configure(&vectors, &qdrant);
-    let with = |key: &str| Output::of(world.command(&["--run-now", "--json"]).env("HYPNOS_QDRANT_API_KEY", key));
+    let with = |key: &str| {
+        Output::of(
+            world
+                .command(&["--run-now", "--json"])
+                .env("HYPNOS_QDRANT_API_KEY", key),
+        )
+    };
     let wrong = with("wr0ng-k3y").expect(1);
     assert!(wrong.stdout.contains("refuses the API key"), "{wrong:#?}");
     let right = with("s3cret-k3y").expect(10);
-    assert!(right.stdout.contains("none"), "the key is right, the collection is missing: {right:#?}");
+    assert!(
+        right.stdout.contains("none"),
+        "the key is right, the collection is missing: {right:#?}"
+    );
     for output in [wrong, right] {
         let told = format!("{}{}", output.stdout, output.stderr);
         assert!(!told.contains("k3y"), "{told}");
@@ -134,13 +172,24 @@ fn the_api_key_comes_from_the_environment_and_a_wrong_one_is_named_as_such() {
 fn thousands_of_points_are_removed_and_the_others_kept() {
     let peer = Peer::start();
     let mut world = store(&peer);
-    let ghosts: Vec<(String, i64)> = (10_000..12_500).map(|id| ("user:ghost".to_owned(), id)).collect();
-    let kept: Vec<(String, i64)> = (20_000..22_500).map(|id| ("team:acme".to_owned(), id)).collect();
+    let ghosts: Vec<(String, i64)> = (10_000..12_500)
+        .map(|id| ("user:ghost".to_owned(), id))
+        .collect();
+    let kept: Vec<(String, i64)> = (20_000..22_500)
+        .map(|id| ("team:acme".to_owned(), id))
+        .collect();
     world.put(&ghosts);
     world.put(&kept);
-    world.configure("[pass.orphans]", "[guard]\nmax_fraction = 0.9\n[pass.orphans]");
+    world.configure(
+        "[pass.orphans]",
+        "[guard]\nmax_fraction = 0.9\n[pass.orphans]",
+    );
     let night = world.night().expect(0);
-    assert_eq!(night.pass("orphans")["applied"]["drop_point"], 2501, "{night:#?}");
+    assert_eq!(
+        night.pass("orphans")["applied"]["drop_point"],
+        2501,
+        "{night:#?}"
+    );
     assert_eq!(world.all_points().len(), 2502);
     let _ = world.night().expect(0).all_passes("idle");
 }

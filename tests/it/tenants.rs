@@ -29,7 +29,8 @@ impl Tenants {
             db.execute_batch(TENANT).unwrap();
             let insert = "INSERT INTO memories(id, kind, content, created_at, ttl_days) VALUES(?1, 'fact', 'canary', ?2, ?3)";
             db.execute(insert, params![1, now(), None::<i64>]).unwrap();
-            db.execute(insert, params![2, now() - 40 * DAY, Some(7)]).unwrap();
+            db.execute(insert, params![2, now() - 40 * DAY, Some(7)])
+                .unwrap();
             points.extend([1, 2, 3].map(|id| (format!("user:{name}"), id)));
         }
         world.put(&points);
@@ -40,7 +41,10 @@ impl Tenants {
                     last_used_at = \"last_used_at:epoch_s\"\nttl_days = \"ttl_days\"\n";
         world.config.replace_range(from..to, rows);
         world.configure("scope = \"user\"", "scope = \"user\"\npath = \"memory.db\"");
-        world.configure("[pass.orphans]", "[guard]\nmax_fraction = 0.6\n[pass.orphans]");
+        world.configure(
+            "[pass.orphans]",
+            "[guard]\nmax_fraction = 0.6\n[pass.orphans]",
+        );
         Self { world, names }
     }
 
@@ -51,7 +55,10 @@ impl Tenants {
     fn points_of(&self, tenant: &str) -> BTreeSet<i64> {
         let namespace = format!("user:{tenant}");
         let points = self.world.all_points().into_values();
-        points.filter(|p| p.namespace.as_deref() == Some(&namespace)).map(|p| p.payload["row"].as_i64().unwrap()).collect()
+        points
+            .filter(|p| p.namespace.as_deref() == Some(&namespace))
+            .map(|p| p.payload["row"].as_i64().unwrap())
+            .collect()
     }
 }
 
@@ -59,18 +66,29 @@ impl Tenants {
 fn of_three_hundred_tenants_the_five_broken_ones_fail_alone_and_are_named() {
     for backend in BACKENDS {
         let tenants = Tenants::new(backend, 300);
-        let [corrupt, locked, empty, folder, missing] =
-            ["tenant-007", "tenant-100", "tenant-150", "tenant-222", "tenant-299"];
+        let [corrupt, locked, empty, folder, missing] = [
+            "tenant-007",
+            "tenant-100",
+            "tenant-150",
+            "tenant-222",
+            "tenant-299",
+        ];
         write(&tenants.file(corrupt), &"this is no database ".repeat(500));
         let locker = open(&tenants.file(locked));
-        locker.execute_batch("BEGIN IMMEDIATE; UPDATE memories SET uses = 1").unwrap();
+        locker
+            .execute_batch("BEGIN IMMEDIATE; UPDATE memories SET uses = 1")
+            .unwrap();
         write(&tenants.file(empty), "");
         std::fs::remove_file(tenants.file(folder)).unwrap();
         std::fs::create_dir(tenants.file(folder)).unwrap();
         std::fs::remove_file(tenants.file(missing)).unwrap();
         for name in [corrupt, empty, missing, folder] {
             for suffix in ["-wal", "-shm"] {
-                let _ = std::fs::remove_file(tenants.file(name).with_file_name(format!("memory.db{suffix}")));
+                let _ = std::fs::remove_file(
+                    tenants
+                        .file(name)
+                        .with_file_name(format!("memory.db{suffix}")),
+                );
             }
         }
 
@@ -85,20 +103,39 @@ fn of_three_hundred_tenants_the_five_broken_ones_fail_alone_and_are_named() {
                 unread["partition"].as_str().unwrap().to_owned()
             })
             .collect();
-        assert_eq!(named, broken.iter().map(|name| (*name).to_owned()).collect(), "{night:#?}");
+        assert_eq!(
+            named,
+            broken.iter().map(|name| (*name).to_owned()).collect(),
+            "{night:#?}"
+        );
         locker.execute_batch("ROLLBACK").unwrap();
         drop(locker);
 
-        for name in tenants.names.iter().filter(|name| !broken.contains(name.as_str())) {
-            let ids: i64 = open(&tenants.file(name)).query_row("SELECT sum(id) FROM memories", [], |row| row.get(0)).unwrap();
+        for name in tenants
+            .names
+            .iter()
+            .filter(|name| !broken.contains(name.as_str()))
+        {
+            let ids: i64 = open(&tenants.file(name))
+                .query_row("SELECT sum(id) FROM memories", [], |row| row.get(0))
+                .unwrap();
             assert_eq!((ids, tenants.points_of(name)), (1, [1].into()), "{name}");
         }
         for name in [corrupt, empty, folder, missing] {
-            assert_eq!(tenants.points_of(name), [1, 2, 3].into(), "{name}: not one point was touched");
+            assert_eq!(
+                tenants.points_of(name),
+                [1, 2, 3].into(),
+                "{name}: not one point was touched"
+            );
         }
-        let ids: i64 = open(&tenants.file(locked)).query_row("SELECT sum(id) FROM memories", [], |row| row.get(0)).unwrap();
+        let ids: i64 = open(&tenants.file(locked))
+            .query_row("SELECT sum(id) FROM memories", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(ids, 3, "the locked tenant's rows are all there");
-        assert!(tenants.points_of(locked).is_superset(&[1, 2].into()), "and its memories have their points");
+        assert!(
+            tenants.points_of(locked).is_superset(&[1, 2].into()),
+            "and its memories have their points"
+        );
 
         let json = tenants.world.run(&["status", "--json"]).expect(0);
         assert_eq!(json.objects("status")[0]["open_intents"], 0, "{json:#?}");
@@ -110,7 +147,14 @@ fn a_tenant_who_is_gone_with_its_file_leaves_no_point() {
     for backend in BACKENDS {
         let tenants = Tenants::new(backend, 3);
         std::fs::remove_dir_all(tenants.world.path("users/tenant-001")).unwrap();
-        tenants.world.rows().execute("UPDATE users SET deleted_at = 1750000000 WHERE id = 'tenant-001'", []).unwrap();
+        tenants
+            .world
+            .rows()
+            .execute(
+                "UPDATE users SET deleted_at = 1750000000 WHERE id = 'tenant-001'",
+                [],
+            )
+            .unwrap();
         tenants.world.night().expect(0);
         assert_eq!(tenants.points_of("tenant-001"), BTreeSet::new());
         assert_eq!(tenants.points_of("tenant-002"), [1].into());
@@ -121,10 +165,19 @@ fn a_tenant_who_is_gone_with_its_file_leaves_no_point() {
 #[test]
 fn a_tenant_marked_deleted_loses_its_rows_and_points() {
     let tenants = Tenants::new(Backend::Sqlite, 3);
-    tenants.world.rows().execute("UPDATE users SET deleted_at = 1750000000 WHERE id = 'tenant-001'", []).unwrap();
+    tenants
+        .world
+        .rows()
+        .execute(
+            "UPDATE users SET deleted_at = 1750000000 WHERE id = 'tenant-001'",
+            [],
+        )
+        .unwrap();
     tenants.world.night().expect(0);
     assert_eq!(tenants.points_of("tenant-001"), BTreeSet::new());
-    let left: i64 = open(&tenants.file("tenant-001")).query_row("SELECT count(*) FROM memories", [], |r| r.get(0)).unwrap();
+    let left: i64 = open(&tenants.file("tenant-001"))
+        .query_row("SELECT count(*) FROM memories", [], |r| r.get(0))
+        .unwrap();
     assert_eq!(left, 0);
 }
 
@@ -140,9 +193,14 @@ fn without_the_folder_of_the_tenants_nothing_is_removed() {
 #[test]
 fn a_file_newer_than_the_mapping_fails_alone() {
     let tenants = Tenants::new(Backend::Sqlite, 3);
-    open(&tenants.file("tenant-001")).execute_batch("ALTER TABLE memories RENAME COLUMN ttl_days TO lifetime").unwrap();
+    open(&tenants.file("tenant-001"))
+        .execute_batch("ALTER TABLE memories RENAME COLUMN ttl_days TO lifetime")
+        .unwrap();
     let night = tenants.world.night().expect(3);
-    assert!(night.stdout.contains("ttl_days"), "the report names the column: {night:#?}");
+    assert!(
+        night.stdout.contains("ttl_days"),
+        "the report names the column: {night:#?}"
+    );
     assert_eq!(tenants.points_of("tenant-001"), [1, 2, 3].into());
     assert_eq!(tenants.points_of("tenant-000"), [1].into());
 }

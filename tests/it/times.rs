@@ -7,24 +7,48 @@ use crate::support::{Backend, DAY, World, now};
 /// Memories whose `expires_at` is each of `values`; those that a night removes are returned by position.
 fn removed(encoding: &str, declared: &str, values: &[Value]) -> Vec<usize> {
     let mut world = World::new(Backend::Sqlite);
-    world.rows()
-        .execute_batch(&format!("ALTER TABLE memories ADD COLUMN expires_at {declared}"))
+    world
+        .rows()
+        .execute_batch(&format!(
+            "ALTER TABLE memories ADD COLUMN expires_at {declared}"
+        ))
         .unwrap();
     world.user("ana", None);
     let ids: Vec<i64> = values
         .iter()
         .map(|value| {
             let id = world.memory("ana", now(), None);
-            world.rows().execute("UPDATE memories SET expires_at = ?2 WHERE id = ?1", rusqlite::params![id, value]).unwrap();
+            world
+                .rows()
+                .execute(
+                    "UPDATE memories SET expires_at = ?2 WHERE id = ?1",
+                    rusqlite::params![id, value],
+                )
+                .unwrap();
             id
         })
         .collect();
-    world.configure("type = \"memory_type\"", &format!("type = \"memory_type\"\nexpires_at = \"expires_at:{encoding}\""));
+    world.configure(
+        "type = \"memory_type\"",
+        &format!("type = \"memory_type\"\nexpires_at = \"expires_at:{encoding}\""),
+    );
     let night = world.night();
     assert!([0, 3].contains(&night.code.unwrap()), "{night:#?}");
-    assert_eq!(night.pass("ttl")["outcome"], if world.ids().len() < ids.len() { "applied" } else { "idle" }, "{night:#?}");
+    assert_eq!(
+        night.pass("ttl")["outcome"],
+        if world.ids().len() < ids.len() {
+            "applied"
+        } else {
+            "idle"
+        },
+        "{night:#?}"
+    );
     let left = world.ids();
-    ids.iter().enumerate().filter(|(_, id)| !left.contains(id)).map(|(index, _)| index).collect()
+    ids.iter()
+        .enumerate()
+        .filter(|(_, id)| !left.contains(id))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 fn text(value: impl Into<String>) -> Value {
@@ -33,7 +57,10 @@ fn text(value: impl Into<String>) -> Value {
 
 /// An instant in a form of `strftime`.
 fn form(seconds: i64, format: &str, zone: &str) -> Value {
-    let at = jiff::Timestamp::from_second(seconds).unwrap().in_tz(zone).unwrap();
+    let at = jiff::Timestamp::from_second(seconds)
+        .unwrap()
+        .in_tz(zone)
+        .unwrap();
     text(at.strftime(format).to_string())
 }
 
@@ -63,9 +90,21 @@ fn hostile() -> Vec<Value> {
 
 #[test]
 fn nothing_unreadable_is_ever_removed() {
-    for encoding in ["epoch_s", "epoch_ms", "epoch_f", "text", "date", "auto", "text@America/Sao_Paulo"] {
+    for encoding in [
+        "epoch_s",
+        "epoch_ms",
+        "epoch_f",
+        "text",
+        "date",
+        "auto",
+        "text@America/Sao_Paulo",
+    ] {
         for declared in ["", "INTEGER", "TEXT", "REAL"] {
-            assert_eq!(removed(encoding, declared, &hostile()), Vec::<usize>::new(), "{encoding} in {declared:?}");
+            assert_eq!(
+                removed(encoding, declared, &hostile()),
+                Vec::<usize>::new(),
+                "{encoding} in {declared:?}"
+            );
         }
     }
 }
@@ -73,9 +112,22 @@ fn nothing_unreadable_is_ever_removed() {
 #[test]
 fn numbers_in_the_wrong_unit_are_kept() {
     let past = now() - DAY;
-    assert_eq!(removed("epoch_s", "", &[Value::Integer(past * 1000)]), Vec::<usize>::new());
-    assert_eq!(removed("epoch_ms", "", &[Value::Integer(past)]), Vec::<usize>::new());
-    assert_eq!(removed("auto", "", &[Value::Integer(past), Value::Integer(past * 1000)]), [0, 1]);
+    assert_eq!(
+        removed("epoch_s", "", &[Value::Integer(past * 1000)]),
+        Vec::<usize>::new()
+    );
+    assert_eq!(
+        removed("epoch_ms", "", &[Value::Integer(past)]),
+        Vec::<usize>::new()
+    );
+    assert_eq!(
+        removed(
+            "auto",
+            "",
+            &[Value::Integer(past), Value::Integer(past * 1000)]
+        ),
+        [0, 1]
+    );
 }
 
 #[test]
@@ -83,10 +135,34 @@ fn the_past_goes_and_the_future_stays_in_every_encoding() {
     let (past, future) = (now() - 90, now() + 90);
     #[expect(clippy::cast_precision_loss, reason = "a time of this century fits")]
     let float = |seconds: i64| Value::Real(seconds as f64 + 0.25);
-    assert_eq!(removed("epoch_s", "INTEGER", &[Value::Integer(past), Value::Integer(future)]), [0]);
-    assert_eq!(removed("epoch_ms", "INTEGER", &[Value::Integer(past * 1000), Value::Integer(future * 1000)]), [0]);
-    assert_eq!(removed("epoch_f", "REAL", &[float(past), float(future)]), [0]);
-    assert_eq!(removed("epoch_s", "TEXT", &[text(past.to_string()), text(future.to_string())]), [0]);
+    assert_eq!(
+        removed(
+            "epoch_s",
+            "INTEGER",
+            &[Value::Integer(past), Value::Integer(future)]
+        ),
+        [0]
+    );
+    assert_eq!(
+        removed(
+            "epoch_ms",
+            "INTEGER",
+            &[Value::Integer(past * 1000), Value::Integer(future * 1000)]
+        ),
+        [0]
+    );
+    assert_eq!(
+        removed("epoch_f", "REAL", &[float(past), float(future)]),
+        [0]
+    );
+    assert_eq!(
+        removed(
+            "epoch_s",
+            "TEXT",
+            &[text(past.to_string()), text(future.to_string())]
+        ),
+        [0]
+    );
     for format in [
         "%Y-%m-%dT%H:%M:%SZ",
         "%Y-%m-%d %H:%M:%S",
@@ -100,7 +176,10 @@ fn the_past_goes_and_the_future_stays_in_every_encoding() {
         assert_eq!(removed("text", "TEXT", &values), [0], "{format}");
         assert_eq!(removed("auto", "TEXT", &values), [0], "{format}");
     }
-    for (zone, format) in [("America/Los_Angeles", "%Y-%m-%dT%H:%M:%S%:z"), ("Asia/Kolkata", "%Y-%m-%d %H:%M:%S%z")] {
+    for (zone, format) in [
+        ("America/Los_Angeles", "%Y-%m-%dT%H:%M:%S%:z"),
+        ("Asia/Kolkata", "%Y-%m-%d %H:%M:%S%z"),
+    ] {
         let values = [past, future].map(|at| form(at, format, zone));
         assert_eq!(removed("text", "TEXT", &values), [0], "{zone}");
     }
@@ -108,7 +187,8 @@ fn the_past_goes_and_the_future_stays_in_every_encoding() {
 
 #[test]
 fn a_naive_time_is_read_in_the_zone_of_its_column() {
-    let values = [now() - 90, now() + 90].map(|at| form(at, "%Y-%m-%d %H:%M:%S", "America/Sao_Paulo"));
+    let values =
+        [now() - 90, now() + 90].map(|at| form(at, "%Y-%m-%d %H:%M:%S", "America/Sao_Paulo"));
     assert_eq!(removed("text@America/Sao_Paulo", "TEXT", &values), [0]);
     // Read as UTC, the same text is three hours older: that is what the zone is for.
     assert_eq!(removed("text", "TEXT", &values), [0, 1]);
@@ -143,12 +223,24 @@ fn a_time_to_live_that_makes_no_sense_is_for_ever() {
     let mut expected = std::collections::BTreeSet::new();
     for (life, goes) in lives {
         let id = world.memory("ana", now() - 8 * DAY, None);
-        world.rows().execute("UPDATE memories SET ttl_days = ?2 WHERE id = ?1", rusqlite::params![id, life]).unwrap();
+        world
+            .rows()
+            .execute(
+                "UPDATE memories SET ttl_days = ?2 WHERE id = ?1",
+                rusqlite::params![id, life],
+            )
+            .unwrap();
         if !goes {
             expected.insert(id);
         }
     }
     let night = world.night().expect(0);
     assert_eq!(world.ids(), expected);
-    assert!(night.pass("ttl")["findings"]["unreadable"].as_u64().unwrap() >= 5, "{night:#?}");
+    assert!(
+        night.pass("ttl")["findings"]["unreadable"]
+            .as_u64()
+            .unwrap()
+            >= 5,
+        "{night:#?}"
+    );
 }

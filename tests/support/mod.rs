@@ -18,7 +18,10 @@ pub mod qdrant;
 pub const DAY: i64 = 86_400;
 /// Every world's present: `--at` is only for dry runs, so real runs happen at the real time and the stores are built
 /// around it.
-#[expect(clippy::disallowed_methods, reason = "the tests build their stores around the present")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests build their stores around the present"
+)]
 pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
@@ -83,7 +86,12 @@ impl World {
             }
             Backend::Qdrant => Points::Qdrant(qdrant::Collection::create()),
         };
-        let world = Self { dir, points, config: String::new(), next: 1 };
+        let world = Self {
+            dir,
+            points,
+            config: String::new(),
+            next: 1,
+        };
         world.rows().execute_batch(SCHEMA).expect("schema");
         let config = world.default_config();
         let mut world = Self { config, ..world };
@@ -120,7 +128,9 @@ deleted_at = "deleted_at"
     pub fn vectors_config(&self) -> String {
         let rule = r#"point_id = "uuid5(dns, {namespace}::{id})""#;
         match &self.points {
-            Points::Sqlite(_) => format!("[store.vectors]\nkind = \"sqlite\"\npath = \"vectors.db\"\n{rule}\n"),
+            Points::Sqlite(_) => {
+                format!("[store.vectors]\nkind = \"sqlite\"\npath = \"vectors.db\"\n{rule}\n")
+            }
             Points::Qdrant(collection) => format!(
                 "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"{}\"\n{rule}\n",
                 qdrant::url(),
@@ -145,14 +155,21 @@ deleted_at = "deleted_at"
 
     /// Replaces a part of the configuration, which must be there.
     pub fn configure(&mut self, from: &str, to: &str) -> &mut Self {
-        assert!(self.config.contains(from), "{from:?} is not in\n{}", self.config);
+        assert!(
+            self.config.contains(from),
+            "{from:?} is not in\n{}",
+            self.config
+        );
         self.config = self.config.replace(from, to);
         self.write_config()
     }
 
     pub fn user(&self, id: &str, deleted_at: Option<i64>) {
         self.rows()
-            .execute("INSERT INTO users VALUES(?1, ?1 || '@example.org', ?2)", params![id, deleted_at])
+            .execute(
+                "INSERT INTO users VALUES(?1, ?1 || '@example.org', ?2)",
+                params![id, deleted_at],
+            )
             .expect("user");
     }
 
@@ -171,7 +188,14 @@ deleted_at = "deleted_at"
             .execute(
                 "INSERT INTO memories(id, user_id, content, content_hash, created_at, ttl_days)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-                params![id, user, format!("canary {user} {id}"), format!("hash {id}"), created_at, ttl_days],
+                params![
+                    id,
+                    user,
+                    format!("canary {user} {id}"),
+                    format!("hash {id}"),
+                    created_at,
+                    ttl_days
+                ],
             )
             .expect("memory");
         id
@@ -196,10 +220,16 @@ deleted_at = "deleted_at"
                 let mut db = open(path);
                 let tx = db.transaction().expect("begin");
                 for (namespace, id) in points {
-                    let vector: Vec<u8> = vector(*id).iter().flat_map(|x| x.to_le_bytes()).collect();
+                    let vector: Vec<u8> =
+                        vector(*id).iter().flat_map(|x| x.to_le_bytes()).collect();
                     tx.execute(
                         "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4)",
-                        params![point_id(namespace, *id).to_string(), namespace, vector, payload(namespace, *id).to_string()],
+                        params![
+                            point_id(namespace, *id).to_string(),
+                            namespace,
+                            vector,
+                            payload(namespace, *id).to_string()
+                        ],
                     )
                     .expect("point");
                 }
@@ -214,16 +244,31 @@ deleted_at = "deleted_at"
         match &self.points {
             Points::Sqlite(path) => {
                 let db = open(path);
-                let mut read = db.prepare("SELECT id, namespace, vector, payload FROM points").expect("points");
+                let mut read = db
+                    .prepare("SELECT id, namespace, vector, payload FROM points")
+                    .expect("points");
                 let rows = read.query_map([], |row| {
                     let id: String = row.get(0)?;
                     let vector: Vec<u8> = row.get(2)?;
                     let payload: Option<String> = row.get(3)?;
-                    let vector = vector.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-                    let payload = payload.map_or(Value::Null, |p| serde_json::from_str(&p).unwrap());
-                    Ok((id.parse().unwrap(), Point { namespace: row.get(1)?, payload, vector }))
+                    let vector = vector
+                        .chunks_exact(4)
+                        .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                        .collect();
+                    let payload =
+                        payload.map_or(Value::Null, |p| serde_json::from_str(&p).unwrap());
+                    Ok((
+                        id.parse().unwrap(),
+                        Point {
+                            namespace: row.get(1)?,
+                            payload,
+                            vector,
+                        },
+                    ))
                 });
-                rows.expect("points").map(|row| row.expect("point")).collect()
+                rows.expect("points")
+                    .map(|row| row.expect("point"))
+                    .collect()
             }
             Points::Qdrant(collection) => collection.all(),
         }
@@ -239,7 +284,10 @@ deleted_at = "deleted_at"
 
     /// The row ids behind the points that are there, by the `row` that each payload names.
     pub fn point_rows(&self) -> BTreeSet<i64> {
-        self.all_points().values().map(|point| point.payload["row"].as_i64().expect("row")).collect()
+        self.all_points()
+            .values()
+            .map(|point| point.payload["row"].as_i64().expect("row"))
+            .collect()
     }
 
     /// Every table of the row database, as text, for comparing.
@@ -250,7 +298,11 @@ deleted_at = "deleted_at"
     /// A hypnos command on this world's configuration.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = hypnos();
-        command.arg("--config").arg(self.path("hypnos.toml")).args(args).current_dir(self.dir.path());
+        command
+            .arg("--config")
+            .arg(self.path("hypnos.toml"))
+            .args(args)
+            .current_dir(self.dir.path());
         command
     }
 
@@ -266,35 +318,52 @@ deleted_at = "deleted_at"
 
     /// `--run-now --json` with failpoints of the `fail` crate.
     pub fn night_with(&self, failpoints: &str) -> Output {
-        Output::of(self.command(&["--run-now", "--json"]).env("FAILPOINTS", failpoints))
+        Output::of(
+            self.command(&["--run-now", "--json"])
+                .env("FAILPOINTS", failpoints),
+        )
     }
 
     pub fn spawn(&self, args: &[&str]) -> Child {
-        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hypnos")
+        self.command(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("hypnos")
     }
 }
 
 /// The binary, with an environment of its own.
 pub fn hypnos() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hypnos"));
-    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null());
     command
 }
 
 pub fn open(path: &Path) -> Connection {
     let db = Connection::open(path).expect("database");
-    db.busy_timeout(std::time::Duration::from_secs(10)).expect("busy timeout");
+    db.busy_timeout(std::time::Duration::from_secs(10))
+        .expect("busy timeout");
     db
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test's own files need no durability")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's own files need no durability"
+)]
 pub fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("write");
 }
 
 /// The id of a memory's point.
 pub fn point_id(namespace: &str, id: i64) -> Uuid {
-    Uuid::new_v5(&Uuid::NAMESPACE_DNS, format!("{namespace}::{id}").as_bytes())
+    Uuid::new_v5(
+        &Uuid::NAMESPACE_DNS,
+        format!("{namespace}::{id}").as_bytes(),
+    )
 }
 
 pub fn payload(namespace: &str, id: i64) -> Value {
@@ -323,13 +392,21 @@ pub fn dump(path: &Path) -> String {
     let mut tables = db
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
         .expect("schema");
-    let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let tables: Vec<String> = tables
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     for table in tables {
         text.push_str(&format!("== {table}\n"));
-        let mut read = db.prepare(&format!("SELECT * FROM \"{table}\"")).expect("table");
+        let mut read = db
+            .prepare(&format!("SELECT * FROM \"{table}\""))
+            .expect("table");
         let columns = read.column_count();
         let rows = read.query_map([], |row| {
-            let values: Vec<String> = (0..columns).map(|i| format!("{:?}", row.get_ref(i).unwrap())).collect();
+            let values: Vec<String> = (0..columns)
+                .map(|i| format!("{:?}", row.get_ref(i).unwrap()))
+                .collect();
             Ok(values.join(" | "))
         });
         let mut rows: Vec<String> = rows.unwrap().map(Result::unwrap).collect();
@@ -350,7 +427,10 @@ pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                found.insert(path.strip_prefix(dir).unwrap().to_owned(), std::fs::read(&path).expect("file"));
+                found.insert(
+                    path.strip_prefix(dir).unwrap().to_owned(),
+                    std::fs::read(&path).expect("file"),
+                );
             }
         }
     }
@@ -385,21 +465,32 @@ impl Output {
 
     /// The JSON objects of a type.
     pub fn objects(&self, kind: &str) -> Vec<Value> {
-        let lines = self.stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{self:#?}")));
-        lines.filter(|object: &Value| object["type"] == kind).collect()
+        let lines = self
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{self:#?}")));
+        lines
+            .filter(|object: &Value| object["type"] == kind)
+            .collect()
     }
 
     /// The object of a pass.
     #[track_caller]
     pub fn pass(&self, name: &str) -> Value {
-        let pass = self.objects("pass").into_iter().find(|pass| pass["pass"] == name);
+        let pass = self
+            .objects("pass")
+            .into_iter()
+            .find(|pass| pass["pass"] == name);
         pass.unwrap_or_else(|| panic!("no pass {name} in {self:#?}"))
     }
 
     /// The object of a pass's plan.
     #[track_caller]
     pub fn plan(&self, name: &str) -> Value {
-        let plan = self.objects("plan").into_iter().find(|plan| plan["pass"] == name);
+        let plan = self
+            .objects("plan")
+            .into_iter()
+            .find(|plan| plan["pass"] == name);
         plan.unwrap_or_else(|| panic!("no plan {name} in {self:#?}"))
     }
 
@@ -407,7 +498,10 @@ impl Output {
     #[track_caller]
     pub fn all_passes(self, outcome: &str) -> Self {
         let passes = self.objects("pass");
-        assert!(!passes.is_empty() && passes.iter().all(|pass| pass["outcome"] == outcome), "{self:#?}");
+        assert!(
+            !passes.is_empty() && passes.iter().all(|pass| pass["outcome"] == outcome),
+            "{self:#?}"
+        );
         self
     }
 }

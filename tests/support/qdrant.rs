@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use qdrant_client::Qdrant;
 use qdrant_client::qdrant::vectors_output::VectorsOptions;
 use qdrant_client::qdrant::{
-    CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, Distance, FieldType, PointStruct, ScrollPointsBuilder,
-    UpsertPointsBuilder, VectorParamsBuilder,
+    CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, Distance, FieldType, PointStruct,
+    ScrollPointsBuilder, UpsertPointsBuilder, VectorParamsBuilder,
 };
 use qdrant_peer::Peer;
 use tokio::runtime::Runtime;
@@ -20,7 +20,10 @@ static PEER: LazyLock<Peer> = LazyLock::new(Peer::start);
 
 /// Where the Qdrant of the tests answers.
 pub fn url() -> String {
-    #[expect(clippy::disallowed_methods, reason = "names a real server to test against")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "names a real server to test against"
+    )]
     std::env::var("HYPNOS_TEST_QDRANT_URL").unwrap_or_else(|_| PEER.url())
 }
 
@@ -29,7 +32,10 @@ pub fn client() -> Qdrant {
 }
 
 pub fn client_of(url: &str) -> Qdrant {
-    Qdrant::from_url(url).skip_compatibility_check().build().expect("client")
+    Qdrant::from_url(url)
+        .skip_compatibility_check()
+        .build()
+        .expect("client")
 }
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -53,11 +59,19 @@ impl Collection {
         block_on(async {
             let vectors = VectorParamsBuilder::new(8, Distance::Cosine);
             let collection = CreateCollectionBuilder::new(&name).vectors_config(vectors);
-            client.create_collection(collection).await.expect("collection");
-            let index = CreateFieldIndexCollectionBuilder::new(&name, "namespace", FieldType::Keyword).wait(true);
+            client
+                .create_collection(collection)
+                .await
+                .expect("collection");
+            let index =
+                CreateFieldIndexCollectionBuilder::new(&name, "namespace", FieldType::Keyword)
+                    .wait(true);
             client.create_field_index(index).await.expect("index");
         });
-        Self { name, url: url.to_owned() }
+        Self {
+            name,
+            url: url.to_owned(),
+        }
     }
 
     pub fn put(&self, points: &[(String, i64)]) {
@@ -65,8 +79,13 @@ impl Collection {
             let points: Vec<PointStruct> = chunk
                 .iter()
                 .map(|(namespace, id)| {
-                    let payload = qdrant_client::Payload::try_from(super::payload(namespace, *id)).expect("payload");
-                    PointStruct::new(super::point_id(namespace, *id).to_string(), super::vector(*id), payload)
+                    let payload = qdrant_client::Payload::try_from(super::payload(namespace, *id))
+                        .expect("payload");
+                    PointStruct::new(
+                        super::point_id(namespace, *id).to_string(),
+                        super::vector(*id),
+                        payload,
+                    )
                 })
                 .collect();
             let upsert = UpsertPointsBuilder::new(&self.name, points).wait(true);
@@ -79,17 +98,33 @@ impl Collection {
         let mut points = BTreeMap::new();
         let mut offset = None;
         loop {
-            let mut scroll = ScrollPointsBuilder::new(&self.name).limit(1000).with_payload(true).with_vectors(true);
+            let mut scroll = ScrollPointsBuilder::new(&self.name)
+                .limit(1000)
+                .with_payload(true)
+                .with_vectors(true);
             if let Some(offset) = offset.take() {
                 scroll = scroll.offset::<qdrant_client::qdrant::PointId>(offset);
             }
             let page = block_on(client.scroll(scroll)).expect("scroll");
             for point in page.result {
                 let id = format!("{:?}", point.id.as_ref().expect("id").point_id_options);
-                let id = id.split('"').nth(1).expect("a uuid").parse().expect("a uuid");
-                let payload: serde_json::Value =
-                    point.payload.into_iter().map(|(key, value)| (key, value.into_json())).collect();
-                let vector = match point.vectors.expect("vectors").vectors_options.expect("vectors") {
+                let id = id
+                    .split('"')
+                    .nth(1)
+                    .expect("a uuid")
+                    .parse()
+                    .expect("a uuid");
+                let payload: serde_json::Value = point
+                    .payload
+                    .into_iter()
+                    .map(|(key, value)| (key, value.into_json()))
+                    .collect();
+                let vector = match point
+                    .vectors
+                    .expect("vectors")
+                    .vectors_options
+                    .expect("vectors")
+                {
                     VectorsOptions::Vector(vector) => match vector.into_vector() {
                         qdrant_client::qdrant::vector_output::Vector::Dense(dense) => dense.data,
                         other => panic!("{other:?}"),
@@ -97,7 +132,14 @@ impl Collection {
                     VectorsOptions::Vectors(named) => panic!("{named:?}"),
                 };
                 let namespace = payload["namespace"].as_str().map(str::to_owned);
-                points.insert(id, Point { namespace, payload, vector });
+                points.insert(
+                    id,
+                    Point {
+                        namespace,
+                        payload,
+                        vector,
+                    },
+                );
             }
             match page.next_page_offset {
                 Some(next) => offset = Some(next),

@@ -2,6 +2,7 @@
 //!
 //! It is built from the row databases before the first point is read, and takes some forty bytes a memory.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::clock::Timestamp;
@@ -12,7 +13,12 @@ use crate::store::vectors::PointHead;
 use crate::store::vectors::point_id::{Derived, Rule};
 
 /// The roles that tell whether a memory should have a point, and which.
-pub const ROLES: [Role; 4] = [Role::SupersededBy, Role::DeletedAt, Role::ValidTo, Role::Point];
+pub const ROLES: [Role; 4] = [
+    Role::SupersededBy,
+    Role::DeletedAt,
+    Role::ValidTo,
+    Role::Point,
+];
 
 /// What the rows of one or more databases call for.
 #[derive(Debug, Default)]
@@ -23,8 +29,11 @@ pub struct Ledger {
     pub rows: u64,
     /// Rows whose tenant is NULL or empty.
     pub without_namespace: u64,
-    /// Live rows of which no point can be told: the key does not fit the rule.
-    pub without_rule: u64,
+    /// Live rows of which no point can be told.
+    without_rule: u64,
+    /// Namespaces with a row whose point exists, maybe, but cannot be told: its key does not fit the rule. A point of
+    /// such a namespace that no row calls for may be that row's.
+    pub unclear: BTreeSet<Namespace>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,22 +80,41 @@ impl Ledger {
 
     fn enter(&mut self, rule: &Rule<'_>, memory: &Memory, namespace: &Namespace, now: Timestamp) {
         let needs_point = !memory.is_hidden(now);
-        let entry = Entry { needs_point, seen: false };
+        let entry = Entry {
+            needs_point,
+            seen: false,
+        };
         match rule.derive(memory, namespace) {
             Derived::Id(point) => self.by_id.push((point, entry)),
-            Derived::ByPayload { value, .. } => self.by_payload.push(((namespace.clone(), value.into()), entry)),
-            Derived::None { .. } => self.without_rule += u64::from(needs_point),
+            Derived::ByPayload { value, .. } => self
+                .by_payload
+                .push(((namespace.clone(), value.into()), entry)),
+            Derived::None { .. } => {
+                self.without_rule += u64::from(needs_point);
+                // A column that is empty says that there is no point; a rule that does not fit says nothing.
+                if !matches!(rule.point_id, PointRule::Column(_)) || memory.id.is_none() {
+                    self.unclear.insert(namespace.clone());
+                }
+            }
         }
     }
 
     /// Adds what another database calls for.
     pub fn append(&mut self, other: Self) {
-        let Self { by_id, by_payload, rows, without_namespace, without_rule } = other;
+        let Self {
+            by_id,
+            by_payload,
+            rows,
+            without_namespace,
+            without_rule,
+            unclear,
+        } = other;
         self.by_id.extend(by_id);
         self.by_payload.extend(by_payload);
         self.rows += rows;
         self.without_namespace += without_namespace;
         self.without_rule += without_rule;
+        self.unclear.extend(unclear);
     }
 
     /// Makes the ledger ready to be looked up.
@@ -98,27 +126,43 @@ impl Ledger {
     /// Looks a point up, and remembers that it was seen.
     pub fn check(&mut self, rule: &PointRule, namespace: &Namespace, head: &PointHead) -> Standing {
         let range = if let PointRule::Payload { key, .. } = rule {
-            let Some(value) = payload_text(&head.payload, key) else { return Standing::Uncalled };
+            let Some(value) = payload_text(&head.payload, key) else {
+                return Standing::Uncalled;
+            };
             let wanted = (namespace.clone(), value.into_boxed_str());
             mark(&mut self.by_payload, &wanted)
         } else {
             mark(&mut self.by_id, &head.id)
         };
-        if range { Standing::Called } else { Standing::Uncalled }
+        if range {
+            Standing::Called
+        } else {
+            Standing::Uncalled
+        }
     }
 
     /// Live rows that should have a point, and of which none was seen.
     #[must_use]
     pub fn rows_without_point(&self) -> u64 {
-        let entries = self.by_id.iter().map(|(_, entry)| entry).chain(self.by_payload.iter().map(|(_, entry)| entry));
-        entries.filter(|entry| entry.needs_point && !entry.seen).count() as u64 + self.without_rule
+        let entries = self
+            .by_id
+            .iter()
+            .map(|(_, entry)| entry)
+            .chain(self.by_payload.iter().map(|(_, entry)| entry));
+        entries
+            .filter(|entry| entry.needs_point && !entry.seen)
+            .count() as u64
+            + self.without_rule
     }
 }
 
 fn mark<K: Ord>(entries: &mut [(K, Entry)], key: &K) -> bool {
     let from = entries.partition_point(|(known, _)| known < key);
     let mut called = false;
-    for (_, entry) in entries[from..].iter_mut().take_while(|(known, _)| known == key) {
+    for (_, entry) in entries[from..]
+        .iter_mut()
+        .take_while(|(known, _)| known == key)
+    {
         entry.seen = true;
         called = true;
     }
@@ -127,7 +171,10 @@ fn mark<K: Ord>(entries: &mut [(K, Entry)], key: &K) -> bool {
 
 /// The value of a payload key as text; `a.b` reaches into nested objects.
 #[must_use]
-pub fn payload_text(payload: &serde_json::Map<String, serde_json::Value>, key: &str) -> Option<String> {
+pub fn payload_text(
+    payload: &serde_json::Map<String, serde_json::Value>,
+    key: &str,
+) -> Option<String> {
     let value = payload.get(key).or_else(|| {
         let (head, rest) = key.split_once('.')?;
         let pointer = format!("/{}", rest.replace('.', "/"));
@@ -160,8 +207,13 @@ mod tests {
     use serde_json::json;
 
     fn head(id: u64, payload: serde_json::Value) -> PointHead {
-        let serde_json::Value::Object(payload) = payload else { panic!("an object") };
-        PointHead { id: PointId::Number(id), payload }
+        let serde_json::Value::Object(payload) = payload else {
+            panic!("an object")
+        };
+        PointHead {
+            id: PointId::Number(id),
+            payload,
+        }
     }
 
     fn namespace() -> Namespace {
@@ -180,24 +232,53 @@ mod tests {
     #[test]
     fn a_row_without_its_point_counts_and_a_hidden_one_does_not() {
         let rule = PointRule::Integer;
-        let hidden = Memory { superseded_by: Some(MemoryId::Integer(1)), ..Memory::new(MemoryId::Integer(3)) };
+        let hidden = Memory {
+            superseded_by: Some(MemoryId::Integer(1)),
+            ..Memory::new(MemoryId::Integer(3))
+        };
         let live = |id| Memory::new(MemoryId::Integer(id));
         let mut ledger = ledger(&rule, &[live(1), live(2), hidden, live(-1)]);
-        assert_eq!(ledger.check(&rule, &namespace(), &head(1, json!({}))), Standing::Called);
-        assert_eq!(ledger.check(&rule, &namespace(), &head(3, json!({}))), Standing::Called);
-        assert_eq!(ledger.check(&rule, &namespace(), &head(4, json!({}))), Standing::Uncalled);
-        assert_eq!(ledger.rows_without_point(), 2, "2 was not seen, -1 can have no point");
+        assert_eq!(
+            ledger.check(&rule, &namespace(), &head(1, json!({}))),
+            Standing::Called
+        );
+        assert_eq!(
+            ledger.check(&rule, &namespace(), &head(3, json!({}))),
+            Standing::Called
+        );
+        assert_eq!(
+            ledger.check(&rule, &namespace(), &head(4, json!({}))),
+            Standing::Uncalled
+        );
+        assert_eq!(
+            ledger.rows_without_point(),
+            2,
+            "2 was not seen, -1 can have no point"
+        );
     }
 
     #[test]
     fn a_payload_link_holds_only_inside_its_namespace() {
-        let rule = PointRule::Payload { key: "meta.doc".into(), template: "{id}".into() };
+        let rule = PointRule::Payload {
+            key: "meta.doc".into(),
+            template: "{id}".into(),
+        };
         let mut ledger = ledger(&rule, &[Memory::new(MemoryId::Integer(7))]);
         let bruno = Namespace::parse("user:bruno").unwrap();
         let linked = head(900, json!({"meta": {"doc": 7}}));
         assert_eq!(ledger.check(&rule, &bruno, &linked), Standing::Uncalled);
         assert_eq!(ledger.check(&rule, &namespace(), &linked), Standing::Called);
-        assert_eq!(ledger.check(&rule, &namespace(), &head(901, json!({"meta": {"doc": "8"}}))), Standing::Uncalled);
-        assert_eq!(ledger.check(&rule, &namespace(), &head(902, json!({}))), Standing::Uncalled);
+        assert_eq!(
+            ledger.check(
+                &rule,
+                &namespace(),
+                &head(901, json!({"meta": {"doc": "8"}}))
+            ),
+            Standing::Uncalled
+        );
+        assert_eq!(
+            ledger.check(&rule, &namespace(), &head(902, json!({}))),
+            Standing::Uncalled
+        );
     }
 }

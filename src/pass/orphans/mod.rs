@@ -45,7 +45,12 @@ impl Pass for Orphans {
     fn plan(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError> {
         let owners = view.owners().map_err(PassError::Owners)?;
         let settings = &view.config().passes.orphans;
-        let sweep = Sweep { view, owners, grace: signed(settings.grace), settings };
+        let sweep = Sweep {
+            view,
+            owners,
+            grace: signed(settings.grace),
+            settings,
+        };
         let mut plan = Plan::new(view.name(), PassName::Orphans);
         let rows = sweep.read_rows(cx, &mut plan)?;
         if let (Some(vectors), Some(config)) = (view.vectors(), &view.config().vectors) {
@@ -76,8 +81,10 @@ struct RowsRead {
 /// What is known of the owner of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// Exists, or nobody may say: only what has no row can go.
+    /// Exists: only what has no row can go.
     Living,
+    /// Exists or is unknown, and has a row of which nobody can tell the point: nothing can go.
+    Unclear,
     /// Was marked deleted long enough ago.
     Deleted(Timestamp),
     /// Was marked deleted, or absent, and is to be left alone for now.
@@ -90,29 +97,44 @@ enum Owner {
 
 impl Sweep<'_> {
     fn owner(&self, namespace: &Namespace) -> Owner {
-        match self.owners.as_ref().map(|owners| owners.standing(namespace)) {
+        match self
+            .owners
+            .as_ref()
+            .map(|owners| owners.standing(namespace))
+        {
             None | Some(Standing::NoTable) => Owner::Untouchable,
             Some(Standing::Living) => Owner::Living,
             Some(Standing::Unknown) => Owner::Unknown,
-            Some(Standing::Deleted { at }) if is_past(at, self.grace, self.view.now()) => Owner::Deleted(at),
+            Some(Standing::Deleted { at }) if is_past(at, self.grace, self.view.now()) => {
+                Owner::Deleted(at)
+            }
             Some(Standing::Deleted { .. }) => Owner::Leaving,
         }
     }
 
     /// Plans the memories of deleted owners, and enters every row in the ledger.
     fn read_rows(&self, cx: &Cx<'_>, plan: &mut Plan) -> Result<RowsRead, PassError> {
-        let mut rows = RowsRead { ledger: Ledger::default(), read: BTreeSet::new() };
-        self.view.each_partition(cx, plan, |plan, partition, snapshot| {
-            let (ledger, candidates) = self.read_partition(snapshot)?;
-            let broken = snapshot.broken_chains()?;
-            let targets = removal::targets(snapshot, partition, candidates, &mut plan.findings)?;
-            plan.actions.extend(targets.into_iter().map(|(target, reason)| Action::Delete { target, reason }));
-            plan.found(Finding::WithoutNamespace, ledger.without_namespace);
-            plan.found(Finding::BrokenChain, broken);
-            rows.ledger.append(ledger);
-            rows.read.extend(partition.tenant.clone());
-            Ok(())
-        })?;
+        let mut rows = RowsRead {
+            ledger: Ledger::default(),
+            read: BTreeSet::new(),
+        };
+        self.view
+            .each_partition(cx, plan, |plan, partition, snapshot| {
+                let (ledger, candidates) = self.read_partition(snapshot)?;
+                let broken = snapshot.broken_chains()?;
+                let targets =
+                    removal::with_history(snapshot, partition, candidates, &mut plan.findings)?;
+                plan.actions.extend(
+                    targets
+                        .into_iter()
+                        .map(|(target, reason)| Action::Delete { target, reason }),
+                );
+                plan.found(Finding::WithoutNamespace, ledger.without_namespace);
+                plan.found(Finding::BrokenChain, broken);
+                rows.ledger.append(ledger);
+                rows.read.extend(partition.tenant.clone());
+                Ok(())
+            })?;
         rows.ledger.close();
         Ok(rows)
     }
@@ -123,15 +145,27 @@ impl Sweep<'_> {
     ) -> Result<(Ledger, Vec<Candidate>), RowError> {
         // Without vectors there is no rule and no point to miss; the rows of deleted owners still go.
         let config = self.view.config();
-        let point_id = config.vectors.as_ref().map_or(&PointRule::Integer, |vectors| &vectors.point_id);
-        let rule = Rule { point_id, rows: &config.rows };
+        let point_id = config
+            .vectors
+            .as_ref()
+            .map_or(&PointRule::Integer, |vectors| &vectors.point_id);
+        let rule = Rule {
+            point_id,
+            rows: &config.rows,
+        };
         let mut known: BTreeMap<Namespace, Owner> = BTreeMap::new();
         let mut candidates = Vec::new();
         let ledger = Ledger::read(&rule, snapshot, self.view.now(), |memory, namespace| {
-            let owner = *known.entry(namespace.clone()).or_insert_with(|| self.owner(namespace));
-            if let Owner::Deleted(at) = owner {
-                let (id, reason) = (memory.id.clone(), Reason::OwnerDeleted { at });
-                candidates.push(Candidate { id, namespace: namespace.clone(), reason });
+            let owner = *known
+                .entry(namespace.clone())
+                .or_insert_with(|| self.owner(namespace));
+            if let (Owner::Deleted(at), Some(id)) = (owner, memory.id.clone()) {
+                let reason = Reason::OwnerDeleted { at };
+                candidates.push(Candidate {
+                    id,
+                    namespace: namespace.clone(),
+                    reason,
+                });
             }
         })?;
         Ok((ledger, candidates))
@@ -147,30 +181,50 @@ impl Sweep<'_> {
     ) -> Result<(), PassError> {
         let counted = vectors.namespaces()?;
         let swept = self.swept(plan, &rows, &counted);
-        self.check_rows_exist(&rows, &swept)?;
+        Self::check_rows_exist(&rows, &swept)?;
 
-        let mut absent = Absent { sweep: self, sightings: Vec::new(), drops: Vec::new(), settling: 0, uncalled: 0 };
+        let mut absent = Absent {
+            sweep: self,
+            sightings: Vec::new(),
+            drops: Vec::new(),
+            settling: 0,
+            uncalled: 0,
+        };
         let total = swept.iter().map(|namespace| namespace.points).sum();
-        cx.progress.begin(&plan.store, plan.pass, "points", Some(total));
-        let by_namespace: BTreeMap<&str, &Swept> =
-            swept.iter().map(|namespace| (namespace.namespace.as_str(), namespace)).collect();
+        cx.progress
+            .begin(&plan.store, plan.pass, "points", Some(total));
+        let by_namespace: BTreeMap<&str, &Swept> = swept
+            .iter()
+            .map(|namespace| (namespace.namespace.as_str(), namespace))
+            .collect();
         let mut visit = |heads: Vec<PointHead>| {
             cx.progress.advance(heads.len() as u64);
             for head in heads {
-                let raw = ledger::payload_text(&head.payload, &config.namespace_key).unwrap_or_default();
-                let Some(swept) = by_namespace.get(raw.as_str()) else { continue };
+                let raw =
+                    ledger::payload_text(&head.payload, &config.namespace_key).unwrap_or_default();
+                let Some(swept) = by_namespace.get(raw.as_str()) else {
+                    continue;
+                };
                 let standing = rows.ledger.check(&config.point_id, &swept.namespace, &head);
                 if standing == ledger::Standing::Uncalled {
                     absent.see(swept, head);
                 }
             }
-            if cx.stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if cx.stop.is_requested() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         let keys = ledger::keys(config);
         if vectors.describe()?.namespace_indexed {
             for namespace in &swept {
                 cx.check_stop()?;
-                vectors.scroll(Selector::Namespace(namespace.namespace.as_str()), &keys, &mut visit)?;
+                vectors.scroll(
+                    Selector::Namespace(namespace.namespace.as_str()),
+                    &keys,
+                    &mut visit,
+                )?;
             }
         } else {
             vectors.scroll(Selector::All, &keys, &mut visit)?;
@@ -178,11 +232,20 @@ impl Sweep<'_> {
         cx.check_stop()?;
         cx.progress.end();
 
-        let Absent { sightings, drops, settling, uncalled, .. } = absent;
+        let Absent {
+            sightings,
+            drops,
+            settling,
+            uncalled,
+            ..
+        } = absent;
         plan.found(Finding::PointWithoutRow, uncalled - drops.len() as u64);
         plan.found(Finding::Settling, settling);
         plan.found(Finding::RowWithoutPoint, rows.ledger.rows_without_point());
-        plan.found(Finding::PointWithoutNamespace, vectors.count(Selector::WithoutNamespace)?);
+        plan.found(
+            Finding::PointWithoutNamespace,
+            vectors.count(Selector::WithoutNamespace)?,
+        );
         plan.actions.extend(drops);
         plan.sightings = Some(sightings);
         Ok(())
@@ -193,10 +256,18 @@ impl Sweep<'_> {
         let mut swept = Vec::new();
         let mut unread_points = 0;
         for (raw, points) in counted {
-            let Some(namespace) = Namespace::parse(raw) else { continue };
-            let owner = self.owner(&namespace);
+            let Some(namespace) = Namespace::parse(raw) else {
+                continue;
+            };
+            let mut owner = self.owner(&namespace);
+            if matches!(owner, Owner::Living | Owner::Unknown)
+                && rows.ledger.unclear.contains(&namespace)
+            {
+                owner = Owner::Unclear;
+            }
             // Without an owners table nothing is swept, but what is missing in the store's own scope is still counted.
-            let counted_only = self.owners.is_none() && namespace.scope() == self.view.config().rows.scope();
+            let counted_only =
+                self.owners.is_none() && namespace.scope() == self.view.config().rows.scope();
             if owner == Owner::Untouchable && !counted_only {
                 continue;
             }
@@ -205,7 +276,12 @@ impl Sweep<'_> {
                 name_missing(plan, &namespace);
                 continue;
             };
-            swept.push(Swept { namespace, owner, partition, points: *points });
+            swept.push(Swept {
+                namespace,
+                owner,
+                partition,
+                points: *points,
+            });
         }
         plan.found(Finding::UnreadNamespace, unread_points);
         swept
@@ -213,7 +289,12 @@ impl Sweep<'_> {
 
     /// The row database that would hold the rows of a namespace; `None` when it exists and was not read, or should
     /// exist and does not.
-    fn partition_of(&self, namespace: &Namespace, owner: Owner, rows: &RowsRead) -> Option<Arc<str>> {
+    fn partition_of(
+        &self,
+        namespace: &Namespace,
+        owner: Owner,
+        rows: &RowsRead,
+    ) -> Option<Arc<str>> {
         let config = &self.view.config().rows;
         if !config.is_per_tenant() {
             return Some(MAIN.into());
@@ -226,8 +307,10 @@ impl Sweep<'_> {
         (!on_disk && matches!(owner, Owner::Deleted(_) | Owner::Unknown)).then(|| MAIN.into())
     }
 
-    fn check_rows_exist(&self, rows: &RowsRead, swept: &[Swept]) -> Result<(), PassError> {
-        let living = swept.iter().filter(|namespace| namespace.owner == Owner::Living);
+    fn check_rows_exist(rows: &RowsRead, swept: &[Swept]) -> Result<(), PassError> {
+        let living = swept
+            .iter()
+            .filter(|namespace| matches!(namespace.owner, Owner::Living | Owner::Unclear));
         let points = living.map(|namespace| namespace.points).sum();
         if rows.ledger.rows == 0 && points > 0 {
             return Err(PassError::NoRows { points });
@@ -244,8 +327,15 @@ fn is_past(at: Timestamp, age: SignedDuration, now: Timestamp) -> bool {
 /// A living or unknown owner's points whose rows nobody could read: named once, as the tenant.
 fn name_missing(plan: &mut Plan, namespace: &Namespace) {
     let partition: Arc<str> = namespace.owner().into();
-    if !plan.unread.iter().any(|unread| unread.partition == partition) {
-        plan.unread.push(Unread { partition, problem: "its file is missing, while it has points".into() });
+    if !plan
+        .unread
+        .iter()
+        .any(|unread| unread.partition == partition)
+    {
+        plan.unread.push(Unread {
+            partition,
+            problem: "its file is missing, while it has points".into(),
+        });
     }
 }
 
@@ -273,11 +363,14 @@ impl Absent<'_> {
             Owner::Deleted(at) => Reason::OwnerDeleted { at },
             Owner::Unknown => Reason::OwnerUnknown,
             Owner::Living => Reason::RowGone,
-            Owner::Leaving | Owner::Untouchable => return,
+            Owner::Unclear | Owner::Leaving | Owner::Untouchable => return,
         };
         let certain = reason.erases();
         if !certain {
-            self.sightings.push(Sighting { namespace: swept.namespace.clone(), point: head.id.clone() });
+            self.sightings.push(Sighting {
+                namespace: swept.namespace.clone(),
+                point: head.id.clone(),
+            });
         }
         if certain || self.has_settled(&swept.namespace, &head) {
             self.drops.push(Action::DropPoint {
@@ -296,21 +389,31 @@ impl Absent<'_> {
     fn has_settled(&self, namespace: &Namespace, head: &PointHead) -> bool {
         let now = self.sweep.view.now();
         let first_seen = self.first_seen(namespace, &head.id);
-        let born = head.payload.get(ledger::CREATED_AT).and_then(payload_time).unwrap_or(first_seen).min(first_seen);
+        let born = head
+            .payload
+            .get(ledger::CREATED_AT)
+            .and_then(payload_time)
+            .unwrap_or(first_seen)
+            .min(first_seen);
         is_past(first_seen, signed(self.sweep.settings.settle), now)
             && is_past(born, signed(self.sweep.settings.min_age), now)
     }
 
     fn first_seen(&self, namespace: &Namespace, point: &PointId) -> Timestamp {
         let view = self.sweep.view;
-        view.first_seen(namespace, point).unwrap_or(view.now()).min(view.now())
+        view.first_seen(namespace, point)
+            .unwrap_or(view.now())
+            .min(view.now())
     }
 }
 
 /// When a point says that it was created.
 fn payload_time(value: &serde_json::Value) -> Option<Timestamp> {
     use rusqlite::types::ValueRef;
-    let format = config::TimeFormat { encoding: config::Encoding::Auto, zone: jiff::tz::TimeZone::UTC };
+    let format = config::TimeFormat {
+        encoding: config::Encoding::Auto,
+        zone: jiff::tz::TimeZone::UTC,
+    };
     let value = match value {
         serde_json::Value::String(text) => ValueRef::Text(text.as_bytes()),
         serde_json::Value::Number(number) => match number.as_i64() {

@@ -161,11 +161,8 @@ impl Mapping {
         roles: &[Role],
         namespaces: &mut Namespaces<'_>,
     ) -> rusqlite::Result<Memory> {
-        let mut memory = Memory {
-            id: value::id_of(row.get_ref(0)?),
-            namespace: namespaces.of(row.get_ref(1)?),
-            ..Memory::default()
-        };
+        let mut memory = Memory::new(value::id_of(row.get_ref(0)?));
+        memory.namespace = namespaces.of(row.get_ref(1)?);
         for (index, role) in roles.iter().enumerate() {
             if let Some(bound) = self.role(*role) {
                 self.fill(&mut memory, bound, row.get_ref(index + 2)?);
@@ -196,6 +193,8 @@ impl Mapping {
             Role::Source => memory.source = text(),
             Role::Pinned => memory.pinned = value::flag_of(value),
             Role::Trust => memory.trust = value::number_of(value),
+            // Computed by the application from the content; hypnos compares texts itself.
+            Role::ContentHash => {}
             Role::Point => {
                 memory.point = value::spelling_of(value).map(std::borrow::Cow::into_owned);
             }

@@ -120,7 +120,8 @@ impl RowStore {
     /// Whether something is where the file of a tenant would be, or might be: only a clear no is a no.
     #[must_use]
     pub fn has_file(&self, tenant: &str) -> bool {
-        self.partition(tenant).is_some_and(|partition| is_there(&partition.path))
+        self.partition(tenant)
+            .is_some_and(|partition| is_there(&partition.path))
     }
 
     /// Opens a partition for reading.

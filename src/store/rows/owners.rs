@@ -123,7 +123,10 @@ impl OwnerBook {
     /// The owners that were not marked deleted, in order, as the table spells them (UUIDs hyphenated).
     #[must_use]
     pub fn living(&self) -> Vec<&str> {
-        let living = self.owners.iter().filter(|(_, deleted)| deleted.latest().is_none());
+        let living = self
+            .owners
+            .iter()
+            .filter(|(_, deleted)| deleted.latest().is_none());
         let mut names: Vec<&str> = living.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names

@@ -115,7 +115,11 @@ impl Writer {
     ///
     /// When a row cannot be read.
     pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
-        Snapshot { conn: &self.conn, bound: Arc::clone(&self.bound) }.memories(roles, ids)
+        Snapshot {
+            conn: &self.conn,
+            bound: Arc::clone(&self.bound),
+        }
+        .memories(roles, ids)
     }
 
     /// Finds out whether the file can be written at all: takes the write lock, prepares a write that changes nothing,

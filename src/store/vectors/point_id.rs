@@ -44,7 +44,18 @@ impl Rule<'_> {
     #[must_use]
     pub fn derive(&self, memory: &Memory, namespace: &Namespace) -> Derived {
         let tenant = self.rows.tenant_of(namespace).unwrap_or_default();
-        derive(self.point_id, &memory.id, namespace, tenant, memory.point.as_deref())
+        match &memory.id {
+            Some(id) => derive(
+                self.point_id,
+                id,
+                namespace,
+                tenant,
+                memory.point.as_deref(),
+            ),
+            None => Derived::None {
+                why: "the row has no usable key",
+            },
+        }
     }
 }
 
