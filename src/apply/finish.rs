@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{PointId, Role};
-use crate::plan::ActionKind;
 use crate::state::{Intent, IntentId, Settled, SkipReason, State};
-use crate::store::image::{PointImage, RowImage, Unit};
+use crate::store::image::{PointImage, RowImage};
 use crate::store::rows::{Fate, Writer};
 
 use super::pace::Pace;
@@ -84,32 +83,28 @@ fn remove_rows(
     Ok(fates)
 }
 
-/// One transaction; a plan never mixes the two kinds in one partition, but a replay of two runs may.
+/// One transaction for the removals of a batch, and one for the endings where there are any.
 fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, ApplyError> {
-    let units = |kind| -> Vec<(usize, &Written)> {
-        batch
-            .iter()
-            .enumerate()
-            .filter(|(_, written)| written.intent.kind == kind)
-            .collect()
-    };
-    let unit = |written: &Written| written.intent.unit.clone();
-    let mut fates = vec![Fate::Absent; batch.len()];
-    let deletes = units(ActionKind::Delete);
-    let of: Vec<Unit> = deletes
-        .iter()
-        .filter_map(|(_, written)| unit(written))
-        .collect();
-    for ((index, _), fate) in deletes.iter().zip(writer.delete_units(&of)?) {
-        fates[*index] = fate;
+    let (mut removals, mut endings) = (Vec::new(), Vec::new());
+    for (index, Written { intent, .. }) in batch.iter().enumerate() {
+        match (&intent.unit, intent.valid_to) {
+            (Some(unit), Some(at)) => endings.push((index, (unit.clone(), at))),
+            (Some(unit), None) => removals.push((index, unit.clone())),
+            (None, _) => {}
+        }
     }
-    let ends = units(ActionKind::End);
-    let of: Vec<_> = ends
-        .iter()
-        .filter_map(|(_, written)| Some((unit(written)?, written.intent.valid_to?)))
-        .collect();
-    for ((index, _), fate) in ends.iter().zip(writer.end_units(&of)?) {
-        fates[*index] = fate;
+    let mut fates = vec![Fate::Absent; batch.len()];
+    if !removals.is_empty() {
+        let (indices, units): (Vec<usize>, Vec<_>) = removals.into_iter().unzip();
+        for (index, fate) in indices.into_iter().zip(writer.delete_units(&units)?) {
+            fates[index] = fate;
+        }
+    }
+    if !endings.is_empty() {
+        let (indices, units): (Vec<usize>, Vec<_>) = endings.into_iter().unzip();
+        for (index, fate) in indices.into_iter().zip(writer.end_units(&units)?) {
+            fates[index] = fate;
+        }
     }
     Ok(fates)
 }
@@ -123,7 +118,7 @@ pub(super) fn give_back(
 ) -> Result<(), ApplyError> {
     let images: Vec<&PointImage> = left
         .iter()
-        .filter(|intent| intent.images.iter().len() > 0)
+        .filter(|intent| !intent.images.is_empty())
         .map(|intent| Ok((intent, is_same_memory(job, writer, intent)?)))
         .collect::<Result<Vec<_>, ApplyError>>()?
         .into_iter()
