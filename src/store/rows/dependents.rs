@@ -207,7 +207,12 @@ impl Dependents {
         ];
         for edge in &self.edges {
             let child = &self.tables[edge.child];
-            statements.push(("read", child, edge.select_sql(child)));
+            let lookup = if edge.indexed {
+                edge.select_sql(child)
+            } else {
+                edge.check_sql(child)
+            };
+            statements.push(("read", child, lookup));
             match edge.on_delete {
                 OnDelete::Cascade => {
                     statements.push(("delete from", child, child.delete_sql()));
