@@ -133,7 +133,7 @@ impl Writer {
         }
         let rowid = row.rowid.map(SqlValue::Integer);
         let values = rowid.iter().chain(row.columns.iter().map(|(_, v)| v));
-        self.attempt(&table.insert_sql(), params_from_iter(values), row)
+        self.attempt(table.insert_sql(), params_from_iter(values), row)
     }
 
     /// Gives a row that stayed its reference back, if nothing else about it has changed.

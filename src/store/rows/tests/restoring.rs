@@ -145,7 +145,7 @@ fn a_row_between_two_memories_needs_both() {
     assert_eq!(left(&restored[0]), []);
     assert_eq!(
         world.dump(),
-        ["edges 1 NULL", "edges 1 2", "memories 1", "memories 2"]
+        ["edges 1 2", "edges 1 NULL", "memories 1", "memories 2"]
     );
 }
 

@@ -13,7 +13,7 @@ fn big(rows: u32, index: &str) -> World {
          CREATE TABLE tags(memory INTEGER REFERENCES memories(id) ON DELETE CASCADE, tag TEXT);
          {index}
          INSERT INTO memories WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
-           SELECT i, 'user-' || (i % 500), hex(zeroblob(80)), 1700000000 + i, 1750000000 + i,
+           SELECT i, 'user-' || (i / 10 % 500), hex(zeroblob(80)), 1700000000 + i, 1750000000 + i,
              CASE WHEN i % 10 = 1 THEN i + 1 END FROM n;
          INSERT INTO tags SELECT id, 'tag' FROM memories WHERE id % 5 = 0;"
     ))
