@@ -47,7 +47,10 @@ pub(super) struct Edge {
     keys: Vec<String>,
     affinities: Vec<Affinity>,
     on_delete: OnDelete,
+    /// Whether the child rows of a parent can be found by an index; else each candidate is looked up by its key.
     indexed: bool,
+    /// `SELECT` of child rows: by reference, or by key with the reference before the image.
+    lookup_sql: String,
 }
 
 /// What becomes of the child when its parent goes.
@@ -149,13 +152,14 @@ impl Dependents {
         let edge = Edge {
             child: memories,
             parent: memories,
-            indexed: is_indexed(conn, &mapping.table, std::slice::from_ref(&column))?,
             columns: vec![column],
             keys: vec![mapping.id.clone()],
             affinities: vec![mapping.ids],
             on_delete: OnDelete::Cascade,
+            indexed: false,
+            lookup_sql: String::new(),
         };
-        self.edges.push(edge);
+        self.edges.push(edge.find_index(conn, &mapping.table)?);
         Ok(())
     }
 
@@ -201,17 +205,17 @@ impl Dependents {
     pub(super) fn statements(&self) -> Vec<(&'static str, &str, String)> {
         let memories = &self.tables[self.memories];
         let mut statements = vec![
-            ("read", memories, memories.fetch_sql()),
-            ("delete from", memories, memories.delete_sql()),
-            ("insert into", memories, memories.insert_sql()),
+            ("read", memories, memories.fetch_sql().to_owned()),
+            ("delete from", memories, memories.delete_sql().to_owned()),
+            ("insert into", memories, memories.insert_sql().to_owned()),
         ];
         for edge in &self.edges {
             let child = &self.tables[edge.child];
-            statements.push(("read", child, edge.select_sql(child)));
+            statements.push(("read", child, edge.lookup_sql.clone()));
             match edge.on_delete {
                 OnDelete::Cascade => {
-                    statements.push(("delete from", child, child.delete_sql()));
-                    statements.push(("insert into", child, child.insert_sql()));
+                    statements.push(("delete from", child, child.delete_sql().to_owned()));
+                    statements.push(("insert into", child, child.insert_sql().to_owned()));
                 }
                 OnDelete::Set(_) => {
                     let columns = edge.columns.iter().map(String::as_str);
@@ -370,14 +374,14 @@ impl Walker<'_> {
             Ok(())
         };
         if edge.indexed {
-            let mut statement = self.conn.prepare_cached(&edge.select_sql(table))?;
+            let mut statement = self.conn.prepare_cached(&edge.lookup_sql)?;
             let mut rows = statement.query(params_from_iter(&values))?;
             while let Some(row) = rows.next()? {
                 keep(row, 0)?;
             }
             return Ok(found);
         }
-        let mut statement = self.conn.prepare_cached(&edge.check_sql(table))?;
+        let mut statement = self.conn.prepare_cached(&edge.lookup_sql)?;
         for key in self.loose.candidates(number, &values) {
             let mut rows = statement.query(params_from_iter(key.values()))?;
             if let Some(row) = rows.next()?
@@ -462,38 +466,40 @@ impl Edge {
             )));
         }
         let on_delete = on_delete(conn, &key.action, &columns)?;
-        let columns: Vec<String> = columns.into_iter().map(|column| column.name).collect();
-        Ok(Some(Self {
+        let edge = Self {
             child,
             parent,
-            indexed: is_indexed(conn, child_table, &columns)?,
-            columns,
+            columns: columns.into_iter().map(|column| column.name).collect(),
             affinities: keys.iter().map(|key| key.affinity).collect(),
             keys: keys.into_iter().map(|key| key.name).collect(),
             on_delete,
-        }))
+            indexed: false,
+            lookup_sql: String::new(),
+        };
+        edge.find_index(conn, child_table).map(Some)
     }
 
     fn quoted_columns(&self) -> Vec<String> {
         self.columns.iter().map(|column| quoted(column)).collect()
     }
 
-    /// `SELECT` of the rows that refer to a parent.
-    fn select_sql(&self, child: &Table) -> String {
-        format!(
-            "SELECT {} FROM {} WHERE {} ORDER BY {}",
-            child.image_list(),
-            quoted(&child.name),
-            conditions(&self.quoted_columns(), 0),
-            child.key_list(),
-        )
-    }
-
-    /// `SELECT` of the reference and the image of one row, by its key.
-    fn check_sql(&self, child: &Table) -> String {
-        let all = child.fetch_sql();
-        let rest = all.strip_prefix("SELECT ").unwrap_or(&all);
-        format!("SELECT {}, {rest}", self.quoted_columns().join(", "))
+    /// Finds out how child rows can be looked up, and writes the statement that does.
+    fn find_index(mut self, conn: &Connection, child: &Table) -> Result<Self, RowError> {
+        let columns = self.quoted_columns();
+        self.indexed = is_indexed(conn, child, &columns)?;
+        self.lookup_sql = if self.indexed {
+            format!(
+                "SELECT {} FROM {} WHERE {} ORDER BY {}",
+                child.image_list(),
+                quoted(&child.name),
+                conditions(&columns, 0),
+                child.key_list(),
+            )
+        } else {
+            let by_key = child.fetch_sql().trim_start_matches("SELECT ");
+            format!("SELECT {}, {by_key}", columns.join(", "))
+        };
+        Ok(self)
     }
 
     /// What children have in their columns when they refer to this row. `None` when nothing can refer to it.
@@ -586,14 +592,13 @@ fn on_delete(
     Ok(OnDelete::Set(values))
 }
 
-/// Whether rows can be found by all of these columns without reading the whole table.
+/// Whether rows can be found by all of these quoted columns without reading the whole table.
 fn is_indexed(conn: &Connection, table: &Table, columns: &[String]) -> Result<bool, RowError> {
-    let quoted_columns: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
     let plan = || -> rusqlite::Result<bool> {
         let mut statement = conn.prepare(&format!(
             "EXPLAIN QUERY PLAN SELECT 1 FROM {} WHERE {}",
             quoted(&table.name),
-            conditions(&quoted_columns, 0)
+            conditions(columns, 0)
         ))?;
         let nulls = vec![SqlValue::Null; columns.len()];
         let mut rows = statement.query(params_from_iter(&nulls))?;

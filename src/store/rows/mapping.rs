@@ -35,6 +35,8 @@ pub(super) struct Mapping {
     partition_tenant: Option<Arc<str>>,
     roles: Vec<BoundRole>,
     ttl_unit: Duration,
+    /// `SELECT` of id, tenant and the whole row, by id.
+    image_sql: String,
 }
 
 /// A role and where it is read from.
@@ -92,6 +94,13 @@ impl Mapping {
                 });
             }
         }
+        let image_sql = format!(
+            "SELECT {id}, {}, {} FROM {} WHERE {id} = ?1",
+            tenant.as_deref().unwrap_or("NULL"),
+            table.image_list(),
+            quoted(&table.name),
+            id = quoted(&id.name),
+        );
         Ok(Self {
             id: id.name.clone(),
             ids: id.affinity,
@@ -101,6 +110,7 @@ impl Mapping {
             partition_tenant: partition_tenant.cloned(),
             roles,
             ttl_unit: rows.ttl_unit,
+            image_sql,
         })
     }
 
@@ -137,21 +147,10 @@ impl Mapping {
         format!("SELECT {list} FROM {}", self.from())
     }
 
-    /// `SELECT` of id, tenant and the whole row, by id.
-    pub(super) fn image_sql(&self) -> String {
-        format!(
-            "SELECT {id}, {}, {} FROM {} WHERE {id} = ?1",
-            self.tenant_expression(),
-            self.table.image_list(),
-            self.from(),
-            id = quoted(&self.id),
-        )
-    }
-
     /// Every statement that reads memories.
     pub(super) fn statements(&self) -> Vec<String> {
         let all: Vec<Role> = self.roles.iter().map(|bound| bound.role).collect();
-        vec![self.select_sql(&all), self.image_sql()]
+        vec![self.select_sql(&all), self.image_sql.clone()]
     }
 
     /// Reads one memory from a row of [`Self::select_sql`].
@@ -233,7 +232,7 @@ impl Mapping {
         id: &MemoryId,
         namespaces: &mut Namespaces<'_>,
     ) -> rusqlite::Result<Option<(RowImage, Option<Namespace>)>> {
-        let mut statement = conn.prepare_cached(&self.image_sql())?;
+        let mut statement = conn.prepare_cached(&self.image_sql)?;
         let mut rows = statement.query([id])?;
         while let Some(row) = rows.next()? {
             if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {

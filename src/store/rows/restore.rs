@@ -79,12 +79,9 @@ impl Writer {
                 self.note(restored, row, reason);
             }
         }
-        let mut back = units.iter().zip(&mut all).zip(roots);
-        for ((unit, restored), is_back) in &mut back {
-            if !is_back {
-                continue;
-            }
-            for row in unit.children.iter().rev() {
+        for ((unit, restored), is_back) in units.iter().zip(&mut all).zip(&roots) {
+            let children = if *is_back { &unit.children[..] } else { &[] };
+            for row in children.iter().rev() {
                 let reason = if self.bound.dependents.has_its_parents(&self.conn, row)? {
                     self.insert(row)?
                 } else {
@@ -92,7 +89,10 @@ impl Writer {
                 };
                 self.note(restored, row, reason);
             }
-            for row in &unit.detached {
+        }
+        for ((unit, restored), is_back) in units.iter().zip(&mut all).zip(&roots) {
+            let detached = if *is_back { &unit.detached[..] } else { &[] };
+            for row in detached {
                 let reason = self.attach(row)?;
                 self.note(restored, row, reason);
             }
@@ -133,7 +133,7 @@ impl Writer {
         }
         let rowid = row.rowid.map(SqlValue::Integer);
         let values = rowid.iter().chain(row.columns.iter().map(|(_, v)| v));
-        self.attempt(&table.insert_sql(), params_from_iter(values), row)
+        self.attempt(table.insert_sql(), params_from_iter(values), row)
     }
 
     /// Gives a row that stayed its reference back, if nothing else about it has changed.

@@ -25,6 +25,9 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// How its rows are told apart.
     key: Key,
+    fetch_sql: String,
+    delete_sql: String,
+    insert_sql: String,
 }
 
 /// One column.
@@ -159,7 +162,16 @@ impl Table {
             [column] if !primary_index => Key::Column(column.name.clone()),
             _ => Key::Rowid(free_rowid_name(&name, &columns)?),
         };
-        Ok(Self { name, columns, key })
+        let mut table = Self {
+            name,
+            columns,
+            key,
+            fetch_sql: String::new(),
+            delete_sql: String::new(),
+            insert_sql: String::new(),
+        };
+        table.write_statements();
+        Ok(table)
     }
 
     /// The column of this name, in any case.
@@ -280,28 +292,24 @@ impl Table {
         conn: &Connection,
         key: &RowKey,
     ) -> rusqlite::Result<Option<RowImage>> {
-        conn.prepare_cached(&self.fetch_sql())?
+        conn.prepare_cached(&self.fetch_sql)?
             .query_row(params_from_iter(key.values()), |row| self.image(row, 0))
             .optional()
     }
 
     /// `SELECT` of one row by its key.
-    pub(super) fn fetch_sql(&self) -> String {
-        format!(
-            "SELECT {} FROM {} WHERE {}",
-            self.image_list(),
-            quoted(&self.name),
-            self.key_condition(0)
-        )
+    pub(super) fn fetch_sql(&self) -> &str {
+        &self.fetch_sql
     }
 
     /// `DELETE` of one row by its key.
-    pub(super) fn delete_sql(&self) -> String {
-        format!(
-            "DELETE FROM {} WHERE {}",
-            quoted(&self.name),
-            self.key_condition(0)
-        )
+    pub(super) fn delete_sql(&self) -> &str {
+        &self.delete_sql
+    }
+
+    /// `INSERT` of one whole row: the columns of [`Self::image_list`], in order.
+    pub(super) fn insert_sql(&self) -> &str {
+        &self.insert_sql
     }
 
     /// `UPDATE` of some columns of one row: first their values are bound, then the key.
@@ -319,15 +327,14 @@ impl Table {
         )
     }
 
-    /// `INSERT` of one whole row: the columns of [`Self::image_list`], in order.
-    pub(super) fn insert_sql(&self) -> String {
+    /// Writes the statements that are run once a row.
+    fn write_statements(&mut self) {
+        let (name, images, key) = (quoted(&self.name), self.image_list(), self.key_condition(0));
         let extra = usize::from(matches!(self.key, Key::Rowid(_)));
         let marks = vec!["?"; self.stored().count() + extra].join(", ");
-        format!(
-            "INSERT INTO {} ({}) VALUES ({marks})",
-            quoted(&self.name),
-            self.image_list()
-        )
+        self.fetch_sql = format!("SELECT {images} FROM {name} WHERE {key}");
+        self.delete_sql = format!("DELETE FROM {name} WHERE {key}");
+        self.insert_sql = format!("INSERT INTO {name} ({images}) VALUES ({marks})");
     }
 }
 
@@ -443,7 +450,7 @@ mod tests {
             let key = table.key_of(&image).unwrap();
             assert_eq!(table.fetch(&conn, &key).unwrap().as_ref(), Some(&image));
             assert_eq!(
-                conn.execute(&table.delete_sql(), params_from_iter(key.values()))
+                conn.execute(table.delete_sql(), params_from_iter(key.values()))
                     .unwrap(),
                 1
             );
@@ -452,7 +459,7 @@ mod tests {
             let values = rowid
                 .iter()
                 .chain(image.columns.iter().map(|(_, value)| value));
-            conn.execute(&table.insert_sql(), params_from_iter(values))
+            conn.execute(table.insert_sql(), params_from_iter(values))
                 .unwrap();
             assert_eq!(table.fetch(&conn, &key).unwrap().as_ref(), Some(&image));
         }

@@ -328,7 +328,7 @@ impl Writer {
                 let Some(table) = writer.bound.dependents.table(&row.table) else {
                     return Ok(false);
                 };
-                if !writer.execute(&table.delete_sql(), table, row, &[])? {
+                if !writer.execute(table.delete_sql(), table, row, &[])? {
                     return Ok(false);
                 }
             }
