@@ -236,3 +236,48 @@ pub enum VectorError {
         source: rusqlite::Error,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_configured_backend_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.db");
+        rusqlite::Connection::open(&path)
+            .unwrap()
+            .execute_batch("CREATE TABLE p(k INTEGER PRIMARY KEY, ns TEXT, v BLOB)")
+            .unwrap();
+        let table = config::VectorTable {
+            path,
+            table: "p".into(),
+            id: "k".into(),
+            vector: "v".into(),
+            payload: None,
+        };
+        let nobody = config::Qdrant {
+            url: "http://127.0.0.1:1".into(),
+            rest_url: String::new(),
+            api_key: None,
+            collection: "p".into(),
+            vector: String::new(),
+            timeout: Duration::from_secs(5),
+        };
+        let mut vectors = config::Vectors {
+            backend: config::Backend::Sqlite(table),
+            namespace_key: "ns".into(),
+            point_id: config::PointRule::Integer,
+        };
+        let store = open(&vectors, Access::Read, &Stop::default()).unwrap();
+        assert_eq!(store.describe().unwrap().backend, "sqlite");
+        vectors.backend = config::Backend::Qdrant(nobody);
+        let refusal = open(&vectors, Access::Read, &Stop::default()).err();
+        assert!(
+            matches!(refusal, Some(VectorError::Unreachable { .. })),
+            "{refusal:?}"
+        );
+    }
+}

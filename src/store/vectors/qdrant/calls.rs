@@ -35,6 +35,24 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
 /// Characters of a server's message that are passed on.
 const MAX_REASON: usize = 300;
 
+/// How the client begins the message of a status that it made itself.
+const CONNECT_FAILED: &str = "Failed to connect to";
+/// What the errors of the transport contain, and what that means; the first that fits is taken.
+const CONNECTION_REASONS: [(&str, &str); 9] = [
+    ("ConnectionRefused", "connection refused"),
+    ("onnection refused", "connection refused"),
+    ("dns error", "unknown host"),
+    ("InvalidCertificate", "the TLS certificate is not valid"),
+    (
+        "invalid peer certificate",
+        "the TLS certificate is not valid",
+    ),
+    ("TLS", "no TLS connection"),
+    ("Elapsed", "no answer to the connection attempt"),
+    ("timed out", "no answer to the connection attempt"),
+    ("Unreachable", "no route to the host"),
+];
+
 /// The way to one collection.
 pub(super) struct Calls {
     runtime: Runtime,
@@ -214,7 +232,7 @@ impl Calls {
         let error = if is_of_the_connection(&status) {
             VectorError::Unreachable {
                 url,
-                reason: connection_reason(&status).to_owned(),
+                reason: connection_reason(&status),
             }
         } else if let Some(key) = quoted_after(said, "Index required but not found for ") {
             VectorError::MissingIndex { key }
@@ -322,7 +340,7 @@ impl Miss {
 /// Whether the status was made on this side, because the connection failed: only then does it have a cause.
 fn is_of_the_connection(status: &Status) -> bool {
     status.code() == Code::Unavailable
-        || status.message().starts_with("Failed to connect to")
+        || status.message().starts_with(CONNECT_FAILED)
         || (status.source().is_some() && !is_too_large(status))
 }
 
@@ -336,32 +354,22 @@ fn is_too_large(status: &Status) -> bool {
 }
 
 /// Why there is no connection, in words, without the address that the message of the client has in it.
-fn connection_reason(status: &Status) -> &'static str {
+fn connection_reason(status: &Status) -> String {
     let mut told = status.message().to_owned();
     let mut cause = status.source();
+    if cause.is_none() && !told.starts_with(CONNECT_FAILED) {
+        return shown(&told);
+    }
     while let Some(error) = cause {
         told.push_str(&error.to_string());
         cause = error.source();
     }
-    for (sign, reason) in [
-        ("ConnectionRefused", "connection refused"),
-        ("onnection refused", "connection refused"),
-        ("dns error", "unknown host"),
-        ("InvalidCertificate", "the TLS certificate is not valid"),
-        (
-            "invalid peer certificate",
-            "the TLS certificate is not valid",
-        ),
-        ("TLS", "no TLS connection"),
-        ("Elapsed", "no answer to the connection attempt"),
-        ("timed out", "no answer to the connection attempt"),
-        ("Unreachable", "no route to the host"),
-    ] {
-        if told.contains(sign) {
-            return reason;
-        }
-    }
-    "the connection failed"
+    let known = CONNECTION_REASONS
+        .into_iter()
+        .find(|(sign, _)| told.contains(sign));
+    known
+        .map_or("the connection failed", |(_, reason)| reason)
+        .to_owned()
 }
 
 /// The text in double quotes that follows `start`.

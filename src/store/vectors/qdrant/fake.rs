@@ -10,10 +10,6 @@ use ::qdrant_client::qdrant::point_id::PointIdOptions;
 use ::qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use ::qdrant_client::qdrant::points_server::{Points, PointsServer};
 use ::qdrant_client::qdrant::qdrant_server::{Qdrant, QdrantServer};
-#[expect(
-    clippy::wildcard_imports,
-    reason = "the messages of the whole protocol"
-)]
 use ::qdrant_client::qdrant::*;
 use tonic::transport::server::{Server, TcpIncoming};
 use tonic::{Request, Response, Status};

@@ -10,7 +10,7 @@ use qdrant_client::qdrant::{
     WithPayloadSelector, WithVectorsSelector, facet_value, with_payload_selector,
     with_vectors_selector,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::memory::PointId;
 use crate::store::image::PointImage;
@@ -33,6 +33,9 @@ const VALUES: usize = 200;
 const FACET_LIMIT: u64 = 10_000;
 /// The factor by which a facet that came back full is asked again.
 const FACET_GROWTH: u64 = 8;
+
+/// Points with the part of their payload that was asked for.
+type Page = Vec<(PointId, Map<String, Value>)>;
 
 impl QdrantVectors {
     pub(super) fn count_points(&self, of: Selector<'_>) -> Result<u64, VectorError> {
@@ -152,29 +155,51 @@ impl QdrantVectors {
     ) -> Result<Vec<(String, PointId)>, VectorError> {
         let mut found = Vec::new();
         for values in values.chunks(VALUES) {
-            let wanted: HashSet<&str> = values.iter().map(String::as_str).collect();
             let filter = convert::filter_matches(&self.namespace_key, namespace, key, values);
-            self.scroll_pages(Some(filter), &[key, &self.namespace_key], &mut |page| {
-                for (id, payload) in page {
-                    if !self.is_of(&payload, namespace) {
-                        continue;
-                    }
-                    let texts = search_texts(payload::lookup(&payload, key));
-                    found.extend(
-                        texts
-                            .into_iter()
-                            .filter(|text| wanted.contains(text.as_str()))
-                            .map(|text| (text, id.clone())),
-                    );
+            match self.find_among(filter, namespace, key, values) {
+                Ok(some) => found.extend(some),
+                // Strict mode wants an index for text and one for integers: with only one of them, the namespace is
+                // gone through instead.
+                Err(VectorError::MissingIndex { key: refused })
+                    if refused == key && self.schema.indexed.contains_key(key) =>
+                {
+                    let all = convert::filter(Selector::Namespace(namespace), &self.namespace_key);
+                    let all = all.unwrap_or_default();
+                    found.extend(self.find_among(all, namespace, key, values)?);
                 }
-                ControlFlow::Continue(())
-            })?;
+                Err(error) => return Err(error),
+            }
         }
         Ok(found)
     }
 
+    /// Those of the points under a filter that are of the namespace and have one of the values.
+    fn find_among(
+        &self,
+        filter: Filter,
+        namespace: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<Vec<(String, PointId)>, VectorError> {
+        let wanted: HashSet<&str> = values.iter().map(String::as_str).collect();
+        let mut found = Vec::new();
+        self.scroll_pages(Some(filter), &[key, &self.namespace_key], &mut |page| {
+            for (id, payload) in page {
+                if self.is_of(&payload, namespace) {
+                    let texts = search_texts(payload::lookup(&payload, key));
+                    let hits = texts
+                        .into_iter()
+                        .filter(|text| wanted.contains(text.as_str()));
+                    found.extend(hits.map(|text| (text, id.clone())));
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
     /// Whether a payload names exactly this namespace.
-    fn is_of(&self, payload: &serde_json::Map<String, Value>, namespace: &str) -> bool {
+    fn is_of(&self, payload: &Map<String, Value>, namespace: &str) -> bool {
         single_text(payload::lookup(payload, &self.namespace_key)) == Some(namespace)
     }
 
@@ -183,7 +208,7 @@ impl QdrantVectors {
         &self,
         filter: Option<Filter>,
         keys: &[&str],
-        visit: &mut dyn FnMut(Vec<(PointId, serde_json::Map<String, Value>)>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
         let mut limit = page_of(HEAD_BYTES + KEY_BYTES * keys.len() as u64, LARGEST_PAGE);
         let mut request = ScrollPoints {

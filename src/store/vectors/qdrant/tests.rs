@@ -108,7 +108,10 @@ fn a_server_that_stays_away_is_unreachable() {
     fake.state()
         .fail("count", std::iter::repeat_n(unavailable(), 20));
     let error = store.count(Selector::All).unwrap_err();
-    assert!(matches!(&error, VectorError::Unreachable { .. }), "{error}");
+    assert!(
+        matches!(&error, VectorError::Unreachable { reason, .. } if reason == "a node is restarting"),
+        "{error}"
+    );
     assert_eq!(
         fake.state().count_calls("count"),
         8,
@@ -441,6 +444,11 @@ fn payload_is_searched_by_text_and_integer() {
         matches!(&error, VectorError::MissingIndex { key } if key == "doc"),
         "{error}"
     );
+    index(&fake, "doc");
+    let store = connect(&fake);
+    fake.state()
+        .fail("scroll", [Status::invalid_argument(refused)]);
+    assert_eq!(store.find("user:a", "doc", &values).unwrap(), expected);
 }
 
 fn dense(data: &[f32]) -> VectorOutput {

@@ -22,7 +22,7 @@ const LOOK_AGAIN: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(200),
     Duration::from_millis(500),
-    Duration::from_millis(1_000),
+    Duration::from_secs(1),
 ];
 
 impl QdrantVectors {

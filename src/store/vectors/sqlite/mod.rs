@@ -102,10 +102,10 @@ impl SqliteVectors {
             name,
             namespace,
             plain_name,
+            namespace_is_column,
             ..
         } = &self.table;
-        let is_column = namespace.starts_with('"');
-        let is_fine = is_column
+        let is_fine = *namespace_is_column
             || self
                 .connection
                 .query_row(
@@ -167,6 +167,7 @@ impl SqliteVectors {
         let _snapshot = self.read_transaction()?;
         let mut located = Vec::with_capacity(ids.len());
         for id in ids {
+            self.check_stop()?;
             self.locate_one(id, &mut located)?;
         }
         Ok(located)

@@ -366,6 +366,7 @@ impl SqliteVectors {
         let doing = failed("read points");
         let mut statement = self.connection.prepare_cached(&sql).map_err(&doing)?;
         for located in &located {
+            self.check_stop()?;
             let parameters = located.key.iter().chain([&located.raw]);
             let mut rows = statement
                 .query(rusqlite::params_from_iter(parameters))

@@ -1,5 +1,7 @@
 //! What the live schema says about the configured table: checked once, before anything else is asked of it.
 
+use std::fmt::Write as _;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::config::VectorTable;
@@ -12,6 +14,10 @@ const DEFAULT_PAYLOAD: &str = "payload";
 
 /// A vector table as it is, with every name quoted and ready for a statement.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact about the schema, independent of the others"
+)]
 pub(super) struct Table {
     /// The table's own name, unquoted.
     pub(super) plain_name: String,
@@ -25,6 +31,8 @@ pub(super) struct Table {
     pub(super) payload: Option<String>,
     /// An expression that gives the namespace.
     pub(super) namespace: String,
+    /// Whether that is a column, and not read from the payload.
+    pub(super) namespace_is_column: bool,
     /// What identifies a row: the rowid, or the primary key of a table without one.
     pub(super) key: Vec<String>,
     /// Whether the rowid is no column of the table, and has to be kept apart.
@@ -104,14 +112,15 @@ impl Table {
                 .iter()
                 .any(|index| index.first.eq_ignore_ascii_case(name))
         };
-        let leads_to_namespace = find(namespace_column).is_some_and(|name| leads_to(&name));
+        let namespace_is_column = find(namespace_column).is_some();
         Ok(Self {
             id_indexed: id_is_rowid || leads_to(&id),
             id_unique: !id_is_rowid
                 && indexes.iter().any(|index| {
                     index.is_unique && index.columns == 1 && index.first.eq_ignore_ascii_case(&id)
                 }),
-            namespace_indexed: leads_to_namespace,
+            namespace_indexed: namespace_is_column && leads_to(namespace_column),
+            namespace_is_column,
             has_hidden_rowid: matches!(key, Key::Hidden(_)),
             id_is_rowid,
             key: key.quoted(),
@@ -155,7 +164,7 @@ pub(super) fn path(key: &str) -> Result<String, VectorError> {
     }
     let mut path = String::from("'$");
     for step in key.split('.') {
-        path.push_str(&format!(".\"{}\"", step.replace('\'', "''")));
+        let _ = write!(path, ".\"{}\"", step.replace('\'', "''"));
     }
     path.push('\'');
     Ok(path)

@@ -240,7 +240,7 @@ mod tests {
         pacer.held(Duration::from_millis(500));
         let pause = pacer.pause();
         assert!(pause > Duration::from_millis(300) && pause <= Duration::from_millis(500));
-        pacer.held(Duration::from_secs(60));
+        pacer.held(Duration::from_mins(1));
         assert!(pacer.pause() <= MAX_PAUSE);
     }
 }
