@@ -76,6 +76,9 @@ fn params_json(params: IndexParams) -> Answer<Value> {
         IndexParams::UuidIndexParams(p) => {
             json!({ "type": "uuid", "is_tenant": p.is_tenant, "on_disk": p.on_disk, "enable_hnsw": p.enable_hnsw })
         }
+        IndexParams::IntegerIndexParams(p) if p.lookup == Some(false) || p.range == Some(false) => {
+            return Err(unsupported("integer indexes without lookup or range"));
+        }
         IndexParams::IntegerIndexParams(p) => json!({
             "type": "integer", "lookup": p.lookup, "range": p.range, "is_principal": p.is_principal,
             "on_disk": p.on_disk, "enable_hnsw": p.enable_hnsw,

@@ -129,13 +129,15 @@ fn nearest(
         exact: params.as_ref().is_some_and(|params| params.exact),
     };
     strict::check_read(collection, &read)?;
+    // A shard leaves the offset to whoever merges the shards: that is here.
+    let offset = request.offset.map_or(0, size);
     let query = QueryRequest {
         prefetches: Vec::new(),
         query: scoring,
         filter,
         score_threshold: score_threshold(request.score_threshold),
-        limit,
-        offset: request.offset.map_or(0, size),
+        limit: limit.saturating_add(offset),
+        offset: 0,
         params,
         with_vector: with_vectors(request.with_vectors),
         with_payload: match request.with_payload {
@@ -147,6 +149,7 @@ fn nearest(
     let form = store.settings.form;
     Ok(points
         .into_iter()
+        .skip(offset)
         .map(|point| wire_scored(point, form))
         .collect())
 }
