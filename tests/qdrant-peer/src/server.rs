@@ -52,7 +52,7 @@ impl Running {
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new()
             .name("qdrant-peer".to_owned())
-            .spawn(move || serve(listener, store, gate, max_message_bytes, stopped))
+            .spawn(move || serve(listener, &store, gate, max_message_bytes, stopped))
             .expect("start the server thread");
         Self {
             address,
@@ -78,13 +78,13 @@ impl Drop for Running {
 
 fn serve(
     listener: TcpListener,
-    store: Arc<Store>,
+    store: &Arc<Store>,
     gate: Gate,
     max_message_bytes: Option<usize>,
     stopped: oneshot::Receiver<()>,
 ) {
     let runtime = runtime();
-    let services = Services(Arc::clone(&store));
+    let services = Services(Arc::clone(store));
     let limit = max_message_bytes.unwrap_or(usize::MAX);
     runtime.block_on(async move {
         let listener = tokio::net::TcpListener::from_std(listener).expect("register the listener");

@@ -43,7 +43,7 @@ pub(crate) fn check_supported(config: &StrictModeConfig) -> Answer<()> {
 }
 
 /// A change of a strict mode config: what it leaves open stays.
-pub(crate) fn merged(old: StrictModeConfig, new: StrictModeConfig) -> StrictModeConfig {
+pub(crate) fn merged(old: StrictModeConfig, new: &StrictModeConfig) -> StrictModeConfig {
     StrictModeConfig {
         enabled: new.enabled.or(old.enabled),
         max_query_limit: new.max_query_limit.or(old.max_query_limit),
@@ -122,8 +122,8 @@ fn check_filter(collection: &Collection, filter: Option<&Filter>) -> Answer<()> 
     let Some(filter) = filter else {
         return Ok(());
     };
-    let indexes = collection.info().payload_schema;
-    let indexed = |key: &JsonPath| indexes.get(key).map(|info| info.data_type);
+    let schema = collection.info().payload_schema;
+    let indexed = |key: &JsonPath| schema.get(key).map(|info| info.data_type);
     match unindexed_in(None, filter, &indexed) {
         None => Ok(()),
         Some((key, types)) => {
@@ -203,7 +203,7 @@ fn types_for(field: &FieldCondition) -> Vec<PayloadSchemaType> {
         Some(Match::Any(any)) => types.extend(variant_types(&any.any)),
         Some(Match::Except(except)) => types.extend(variant_types(&except.except)),
         Some(Match::Text(_) | Match::TextAny(_) | Match::Phrase(_)) => {
-            types.push(PayloadSchemaType::Text)
+            types.push(PayloadSchemaType::Text);
         }
     }
     match field.range {

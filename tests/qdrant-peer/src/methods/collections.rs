@@ -105,7 +105,7 @@ pub(crate) fn update(
         strict::check_supported(&mode)?;
         let old = collection.config().strict_mode_config.unwrap_or_default();
         collection
-            .set_strict_mode(strict::merged(old, mode))
+            .set_strict_mode(strict::merged(old, &mode))
             .map_err(internal)?;
     }
     Ok(DONE)

@@ -47,7 +47,7 @@ async fn the_info_says_what_was_created() {
         .unwrap()
     {
         payload_index_params::IndexParams::KeywordIndexParams(params) => {
-            assert_eq!(params.is_tenant, Some(true))
+            assert_eq!(params.is_tenant, Some(true));
         }
         other => panic!("not a keyword index: {other:?}"),
     }

@@ -2,6 +2,11 @@
 //!
 //! Whatever here is about the server's behaviour (all but `faults` and `process`) holds of a real server too.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 mod collections;
 mod errors;
 mod faults;

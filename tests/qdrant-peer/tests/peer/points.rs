@@ -30,8 +30,11 @@ async fn get(client: &Qdrant, id: impl Into<PointId>) -> Option<RetrievedPoint> 
     points.pop()
 }
 
-fn completed(response: PointsOperationResponse) {
-    assert_eq!(response.result.unwrap().status(), UpdateStatus::Completed);
+fn completed(response: &PointsOperationResponse) {
+    assert_eq!(
+        response.result.as_ref().unwrap().status(),
+        UpdateStatus::Completed
+    );
 }
 
 /// A collection with a dense, a multi and a sparse vector, all named.
@@ -242,11 +245,11 @@ async fn conditional_upserts_touch_what_they_should() {
     let insert = UpsertPointsBuilder::new(NAME, fresh(&[1, 3]))
         .wait(true)
         .update_mode(UpdateMode::InsertOnly);
-    completed(client.upsert_points(insert).await.unwrap());
+    completed(&client.upsert_points(insert).await.unwrap());
     let filtered = UpsertPointsBuilder::new(NAME, fresh(&[1, 2]))
         .wait(true)
         .update_filter(Filter::must([Condition::matches("v", 2)]));
-    completed(client.upsert_points(filtered).await.unwrap());
+    completed(&client.upsert_points(filtered).await.unwrap());
     let mut values = Vec::new();
     for id in [1, 2, 3] {
         let point = get(&client, id).await.unwrap();
@@ -265,11 +268,11 @@ async fn deleted_points_are_gone_and_missing_ones_are_no_error() {
             ids: numbers([2, 77]),
         })
         .wait(true);
-    completed(client.delete_points(by_id).await.unwrap());
+    completed(&client.delete_points(by_id).await.unwrap());
     let by_filter = DeletePointsBuilder::new(NAME)
         .points(Filter::must([Condition::matches("kind", "old".to_owned())]))
         .wait(true);
-    completed(client.delete_points(by_filter).await.unwrap());
+    completed(&client.delete_points(by_filter).await.unwrap());
     let left = client
         .get_points(GetPointsBuilder::new(NAME, numbers([6, 5, 4, 3, 2, 1])))
         .await
@@ -292,7 +295,7 @@ async fn payloads_are_set_overwritten_deleted_and_cleared() {
     let set = SetPayloadPointsBuilder::new(NAME, payload(json!({"a": 9, "e": 5})))
         .points_selector(one())
         .wait(true);
-    completed(client.set_payload(set).await.unwrap());
+    completed(&client.set_payload(set).await.unwrap());
     assert_eq!(
         now().await,
         HashMap::from(payload(json!({"a": 9, "b": {"c": 2, "d": 3}, "e": 5})))
@@ -302,7 +305,7 @@ async fn payloads_are_set_overwritten_deleted_and_cleared() {
         .points_selector(one())
         .key("b")
         .wait(true);
-    completed(client.set_payload(nested).await.unwrap());
+    completed(&client.set_payload(nested).await.unwrap());
     assert_eq!(
         now().await,
         HashMap::from(payload(json!({"a": 9, "b": {"c": 7, "d": 3}, "e": 5})))
@@ -312,7 +315,7 @@ async fn payloads_are_set_overwritten_deleted_and_cleared() {
     let delete = DeletePayloadPointsBuilder::new(NAME, keys)
         .points_selector(one())
         .wait(true);
-    completed(client.delete_payload(delete).await.unwrap());
+    completed(&client.delete_payload(delete).await.unwrap());
     assert_eq!(
         now().await,
         HashMap::from(payload(json!({"b": {"c": 7}, "e": 5})))
@@ -321,13 +324,13 @@ async fn payloads_are_set_overwritten_deleted_and_cleared() {
     let overwrite = SetPayloadPointsBuilder::new(NAME, payload(json!({"only": true})))
         .points_selector(Filter::must([Condition::matches("e", 5)]))
         .wait(true);
-    completed(client.overwrite_payload(overwrite).await.unwrap());
+    completed(&client.overwrite_payload(overwrite).await.unwrap());
     assert_eq!(now().await, HashMap::from(payload(json!({"only": true}))));
 
     let clear = ClearPayloadPointsBuilder::new(NAME)
         .points(one())
         .wait(true);
-    completed(client.clear_payload(clear).await.unwrap());
+    completed(&client.clear_payload(clear).await.unwrap());
     assert_eq!(now().await, HashMap::new());
 }
 
@@ -361,12 +364,12 @@ async fn vectors_are_updated_and_deleted_one_by_one() {
         ),
     };
     let update = UpdatePointVectorsBuilder::new(NAME, vec![update]).wait(true);
-    completed(client.update_vectors(update).await.unwrap());
+    completed(&client.update_vectors(update).await.unwrap());
     let delete = DeletePointVectorsBuilder::new(NAME)
         .points_selector(PointsIdsList { ids: numbers([1]) })
         .vectors(vec!["words".to_owned()])
         .wait(true);
-    completed(client.delete_vectors(delete).await.unwrap());
+    completed(&client.delete_vectors(delete).await.unwrap());
     let point = get(&client, 1).await.unwrap();
     let vectors = point.vectors.unwrap();
     let updated = DenseVector {

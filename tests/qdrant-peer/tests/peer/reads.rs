@@ -36,6 +36,7 @@ fn second(seconds: i64) -> Timestamp {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn every_condition_selects_what_it_says() {
     let (_peer, client) = with_collection(2, Distance::Dot).await;
     let points = [
