@@ -1,1 +1,202 @@
-//! A gRPC server on loopback in front of the real Qdrant engine.
+//! A Qdrant server for tests: the gRPC interface on loopback, the real engine behind it.
+//!
+//! ```text
+//! qdrant-client -> gate (count, key, faults) -> services -> methods -> collection -> qdrant-edge
+//! ```
+//!
+//! The engine decides what a point, a filter or an index is, so that a client is tested against what it will meet. The
+//! peer adds what the server has and the engine in process has not: names and aliases, waiting and acknowledging, strict
+//! mode, the words of its errors. Where it cannot do what the server does it answers `Unimplemented`, never something
+//! that is nearly right: it makes no snapshots, and of the queries it knows the plain ones. It builds no vector index:
+//! every search is an exact scan.
+//!
+//! Everything else is there to go wrong on purpose: see [`Faults`], [`Peer::stop`] and [`Peer::restart`].
+
+mod collection;
+mod convert;
+mod durable;
+mod error;
+mod faults;
+mod gate;
+mod methods;
+mod process;
+mod server;
+mod services;
+mod store;
+mod strict;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use faults::{Faults, METHODS};
+pub use process::serve_process;
+pub use qdrant_client::qdrant::StrictModeConfig;
+pub use tonic::Code;
+
+use convert::vector::Form;
+use gate::{Calls, Gate};
+use server::Running;
+use store::Settings;
+
+/// How a peer is set up.
+#[derive(Debug, Clone)]
+pub struct PeerOptions {
+    /// The key that every call but the health check must carry. None is asked for without one.
+    pub api_key: Option<String>,
+    /// The strict mode of collections created without one of their own.
+    pub strict_mode: Option<StrictModeConfig>,
+    /// The version the health check reports.
+    pub version: String,
+    /// Vectors are answered in the flat fields, as servers before 1.16 do, and not in the oneof.
+    pub flat_vectors: bool,
+    /// The longest message of the points service, either way, as a proxy limits it. Unlimited without.
+    pub max_message_bytes: Option<usize>,
+    /// Where the data is. A temporary directory without.
+    pub dir: Option<PathBuf>,
+    /// The port on loopback, 0 for any that is free.
+    pub port: u16,
+}
+
+impl Default for PeerOptions {
+    fn default() -> Self {
+        Self {
+            api_key: None,
+            strict_mode: None,
+            version: "1.18.3".to_owned(),
+            flat_vectors: false,
+            max_message_bytes: None,
+            dir: None,
+            port: 0,
+        }
+    }
+}
+
+/// A server on loopback. Dropping it stops it.
+///
+/// It has threads of its own: it is started and stopped from blocking code, and served while a test does what it wants.
+#[derive(Debug)]
+pub struct Peer {
+    // Declared first: the server lets go of the files before the directory is removed.
+    running: Option<Running>,
+    port: u16,
+    options: PeerOptions,
+    faults: Faults,
+    calls: Calls,
+    dir: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Peer {
+    /// Starts an empty server on a free port.
+    ///
+    /// # Panics
+    ///
+    /// If no directory or no port can be had.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(PeerOptions::default())
+    }
+
+    /// Starts a server.
+    ///
+    /// # Panics
+    ///
+    /// If the directory or the port cannot be used.
+    #[must_use]
+    pub fn start_with(options: PeerOptions) -> Self {
+        let temporary = options
+            .dir
+            .is_none()
+            .then(|| tempfile::tempdir().expect("make a temporary directory"));
+        let dir = match (&options.dir, &temporary) {
+            (Some(dir), _) => dir.clone(),
+            (None, Some(temporary)) => temporary.path().to_owned(),
+            (None, None) => unreachable!("a temporary directory is made when none is given"),
+        };
+        let mut peer = Self {
+            running: None,
+            port: options.port,
+            options,
+            faults: Faults::default(),
+            calls: Calls::default(),
+            dir,
+            _temporary: temporary,
+        };
+        peer.restart();
+        peer
+    }
+
+    /// The address for a gRPC client. It stays the same over restarts.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The port on loopback.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where the data is.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What goes wrong.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// How often each method was called since the start, refused and failed calls too.
+    #[must_use]
+    pub fn calls(&self) -> BTreeMap<String, u64> {
+        self.calls.all()
+    }
+
+    /// How often `method` was called since the start.
+    ///
+    /// # Panics
+    ///
+    /// If the name is not in [`METHODS`].
+    #[must_use]
+    pub fn calls_of(&self, method: &str) -> u64 {
+        let method = faults::known(method);
+        self.calls.all().get(&method).copied().unwrap_or(0)
+    }
+
+    /// Disappears: the port is closed and every connection cut. Calls under way get no answer.
+    pub fn stop(&mut self) {
+        self.running = None;
+    }
+
+    /// Stops, if it runs, and comes back on the same port with the same data.
+    ///
+    /// # Panics
+    ///
+    /// If the port was taken by another process meanwhile, or the data cannot be opened.
+    pub fn restart(&mut self) {
+        self.stop();
+        let settings = Settings {
+            version: self.options.version.clone(),
+            strict_mode: self.options.strict_mode.clone(),
+            form: if self.options.flat_vectors {
+                Form::Flat
+            } else {
+                Form::Oneof
+            },
+        };
+        let gate = Gate {
+            calls: self.calls.clone(),
+            faults: self.faults.clone(),
+            api_key: self.options.api_key.as_deref().map(Arc::from),
+        };
+        let limit = self.options.max_message_bytes;
+        let running = Running::start(&self.dir, self.port, settings, gate, limit);
+        self.port = running.address.port();
+        self.running = Some(running);
+    }
+}
