@@ -173,7 +173,7 @@ fn hypnos(dir: &Path) -> Result<(f64, u64)> {
 /// p99 and maximum, in milliseconds, of the inserts of a process beside `work`, and how many there were.
 fn beside_writer(dir: &Path, work: impl FnOnce() -> Result<()>) -> Result<(f64, f64, usize)> {
     let stop = dir.join("stop");
-    let _ = std::fs::remove_file(&stop);
+    drop(std::fs::remove_file(&stop));
     let writer: Child = Command::new(std::env::current_exe()?)
         .arg("--writer")
         .args([dir.join("memory.db"), stop.clone()])

@@ -9,13 +9,13 @@ use crate::store::rows::{Partition, RowError, Snapshot};
 
 /// A memory that a pass wants gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// The memory.
-    pub id: MemoryId,
+    pub(super) id: MemoryId,
     /// Whose it is.
-    pub namespace: Namespace,
+    pub(super) namespace: Namespace,
     /// Why it must go.
-    pub reason: Reason,
+    pub(super) reason: Reason,
 }
 
 /// Turns candidates into targets with versions, read in the same snapshot that the candidates were found in.
@@ -27,7 +27,7 @@ pub struct Candidate {
 /// # Errors
 ///
 /// When the rows cannot be read.
-pub fn with_history(
+pub(super) fn with_history(
     snapshot: &Snapshot<'_>,
     partition: &Partition,
     mut candidates: Vec<Candidate>,
@@ -65,7 +65,7 @@ pub fn with_history(
 /// # Errors
 ///
 /// When the rows cannot be read.
-pub fn alone(
+pub(super) fn alone(
     snapshot: &Snapshot<'_>,
     partition: &Partition,
     candidates: Vec<Candidate>,

@@ -91,7 +91,7 @@ impl Drop for RunLock {
     }
 }
 
-/// Somebody who looks at the lock ([`holder`]) has a share of it for an instant: that is no run.
+/// Somebody who looks at the lock ([`current`]) has a share of it for an instant: that is no run.
 fn lock_patiently(file: &File) -> Result<(), TryLockError> {
     for _ in 0..LOOKERS {
         match file.try_lock() {
@@ -103,7 +103,7 @@ fn lock_patiently(file: &File) -> Result<(), TryLockError> {
 }
 
 /// Who holds the lock at `path`, if anybody does.
-pub(super) fn holder(path: &Path) -> Result<Option<Holder>, StateError> {
+pub(super) fn current(path: &Path) -> Result<Option<Holder>, StateError> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|source| StateError::io("open the lock file", path, source))?,

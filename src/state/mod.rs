@@ -74,7 +74,7 @@ impl StateDir {
     ///
     /// When the lock file is there and cannot be read.
     pub fn holder(&self) -> Result<Option<Holder>, StateError> {
-        lock::holder(&self.path.join("lock"))
+        lock::current(&self.path.join("lock"))
     }
 
     /// Opens the state of a partition to write, creating it when there is none and migrating it when it is older.

@@ -4,6 +4,8 @@
 //! Promises, by their numbers in the README: no live memory lost and no removed one back (1), complete in both stores
 //! or visible as an open intent (2), owners who exist keep everything (5), a dry run writes nothing (7).
 
+#![allow(let_underscore_drop, reason = "an answer that a test does not look at")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,5 +1,7 @@
 //! Integration tests: the hypnos binary on real stores, one module a subject.
 
+#![allow(let_underscore_drop, reason = "an answer that a test does not look at")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

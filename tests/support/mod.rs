@@ -2,7 +2,7 @@
 //!
 //! Nothing here shares code with the passes: what a store should hold is computed by the tests themselves.
 #![allow(dead_code, reason = "each test binary uses its part of the world")]
-#![allow(missing_docs, reason = "test support")]
+#![allow(missing_docs, unreachable_pub, reason = "test support")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
