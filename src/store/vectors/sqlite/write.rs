@@ -59,10 +59,10 @@ impl Pacer {
     }
 
     /// Learns from a lock that was just let go. Where the commit alone takes longer than [`MAX_HOLD`], smaller batches
-    /// would only make more of them: twice its time is allowed then.
+    /// would only make more of them: the rows get half of that time on top.
     fn held(&mut self, held: Duration) {
         self.shortest = self.shortest.min(held);
-        let allowed = MAX_HOLD.max(self.shortest * 2);
+        let allowed = MAX_HOLD.max(self.shortest + MAX_HOLD / 2);
         if held > allowed {
             self.batch = (self.batch * 3 / 4).max(SMALLEST_BATCH);
         } else if held < allowed * 3 / 4 {
@@ -248,12 +248,13 @@ mod tests {
         for (holds, batch) in [
             (&[][..], 64),
             (&[1; 9], 400),
-            (&[7, 7, 7], 64),
-            (&[7, 20], 48),
-            (&[7, 20, 20, 20, 20, 20], 32),
+            (&[1, 7, 7, 7], 80),
+            (&[1, 20], 60),
+            (&[1, 20, 20, 20, 20, 20], 32),
             // A disk on which every commit takes 30 ms: shorter than that it never gets.
-            (&[50; 5], 195),
-            (&[30, 90], 60),
+            (&[30; 5], 64),
+            (&[30, 90], 48),
+            (&[30, 90, 10], 60),
         ] {
             assert_eq!(batch_after(holds), batch, "{holds:?}");
         }
