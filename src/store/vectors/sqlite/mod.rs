@@ -90,6 +90,10 @@ impl SqliteVectors {
         if access == Access::Write {
             store
                 .connection
+                .pragma_update(None, "wal_autocheckpoint", 0)
+                .map_err(failed("take over checkpoints"))?;
+            store
+                .connection
                 .prepare(&store.delete_sql())
                 .map_err(failed("prepare the removal of points"))?;
         }

@@ -2,7 +2,8 @@
 //!
 //! Mechanics: rows are looked up before the write lock is taken, and inside it removed by their key, provided that
 //! they still have the same id. Each transaction is IMMEDIATE and as large as fits the time that a lock may be held;
-//! before the next one there is a pause at least as long, in which other writers get in.
+//! before the next one there is a pause at least as long, in which other writers get in. A WAL is folded in by hypnos
+//! itself, between two transactions and after few of them: else the next commit of someone else would have to.
 
 use std::time::Duration;
 
@@ -20,8 +21,11 @@ use super::{Located, SqliteVectors, failed};
 const MAX_HOLD: Duration = Duration::from_millis(8);
 /// The longest pause after a lock that was held for too long all the same (a disk that stood still).
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-const SMALLEST_BATCH: usize = 8;
+/// Fewer rows than this would cost more in commits than they leave to others.
+const SMALLEST_BATCH: usize = 32;
 const LARGEST_BATCH: usize = 400;
+/// Rows after which the WAL is folded in: short of the thousand pages after which another connection would do it.
+const ROWS_PER_CHECKPOINT: usize = 400;
 
 /// Decides how many rows one transaction takes, and how long to wait before it.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +35,8 @@ pub(super) struct Pacer {
     shortest: Duration,
     /// When the last lock was let go, and how long it had been held.
     last: Option<(Stopwatch, Duration)>,
+    /// Rows written since the WAL was folded in.
+    unfolded: usize,
 }
 
 impl Default for Pacer {
@@ -39,6 +45,7 @@ impl Default for Pacer {
             batch: 64,
             shortest: Duration::MAX,
             last: None,
+            unfolded: 0,
         }
     }
 }
@@ -52,14 +59,14 @@ impl Pacer {
     }
 
     /// Learns from a lock that was just let go. Where the commit alone takes longer than [`MAX_HOLD`], smaller batches
-    /// would only make more of them: twice its time is allowed then.
+    /// would only make more of them: the rows get half of that time on top.
     fn held(&mut self, held: Duration) {
         self.shortest = self.shortest.min(held);
-        let allowed = MAX_HOLD.max(self.shortest * 2);
+        let allowed = MAX_HOLD.max(self.shortest + MAX_HOLD / 2);
         if held > allowed {
-            self.batch = (self.batch / 2).max(SMALLEST_BATCH);
-        } else if held * 2 < allowed {
-            self.batch = (self.batch * 2).min(LARGEST_BATCH);
+            self.batch = (self.batch * 3 / 4).max(SMALLEST_BATCH);
+        } else if held < allowed * 3 / 4 {
+            self.batch = (self.batch * 5 / 4).min(LARGEST_BATCH);
         }
         self.last = Some((Stopwatch::start(), held));
     }
@@ -77,10 +84,16 @@ impl SqliteVectors {
     }
 
     pub(super) fn delete_points(&self, ids: &[PointId]) -> Result<(), VectorError> {
-        let mut rest = &self.locate(ids)?[..];
+        let mut rows = self.locate(ids)?;
+        // Neighbours in the file share pages.
+        rows.sort_by_key(|row| match row.key[..] {
+            [SqlValue::Integer(rowid)] => rowid,
+            _ => 0,
+        });
+        let mut rest = &rows[..];
         while !rest.is_empty() {
             let (batch, later) = rest.split_at(self.pacer.get().batch.min(rest.len()));
-            self.write("remove points", || self.delete_rows(batch))?;
+            self.write("remove points", batch.len(), || self.delete_rows(batch))?;
             rest = later;
         }
         let left = self.locate(ids)?.len();
@@ -110,7 +123,7 @@ impl SqliteVectors {
         let mut rest = 0..rows.len();
         while !rest.is_empty() {
             let end = rest.end.min(rest.start + self.pacer.get().batch);
-            self.write("put back points", || {
+            self.write("put back points", end - rest.start, || {
                 let existing = self.locate(&ids[rest.start..end])?;
                 self.delete_rows(&existing)?;
                 rows[rest.start..end]
@@ -184,10 +197,11 @@ impl SqliteVectors {
         Ok((!is_taken).then_some(rowid))
     }
 
-    /// Runs `work` in one IMMEDIATE transaction, after the pause that the last one made due.
+    /// Runs `work` on so many rows in one IMMEDIATE transaction, after the pause that the last one made due.
     fn write(
         &self,
         doing: &'static str,
+        rows: usize,
         work: impl FnOnce() -> Result<(), VectorError>,
     ) -> Result<(), VectorError> {
         self.check_stop()?;
@@ -200,8 +214,20 @@ impl SqliteVectors {
         work()?;
         transaction.commit().map_err(failed(doing))?;
         pacer.held(watch.elapsed());
+        pacer.unfolded += rows;
+        if pacer.unfolded >= ROWS_PER_CHECKPOINT {
+            pacer.unfolded = 0;
+            self.fold_wal()?;
+        }
         self.pacer.set(pacer);
         Ok(())
+    }
+
+    /// Copies what the WAL holds into the database, as far as no reader is in the way; without a WAL it does nothing.
+    fn fold_wal(&self) -> Result<(), VectorError> {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+            .map_err(failed("checkpoint the vector database"))
     }
 }
 
@@ -221,13 +247,14 @@ mod tests {
     fn batches_follow_the_time_that_a_lock_is_held() {
         for (holds, batch) in [
             (&[][..], 64),
-            (&[1, 1, 1, 1, 1], 400),
-            (&[5, 5, 5], 64),
-            (&[5, 20], 32),
-            (&[5, 20, 20, 20, 20, 20], 8),
+            (&[1; 9], 400),
+            (&[1, 7, 7, 7], 80),
+            (&[1, 20], 60),
+            (&[1, 20, 20, 20, 20, 20], 32),
             // A disk on which every commit takes 30 ms: shorter than that it never gets.
-            (&[30, 30, 30, 30, 30], 64),
-            (&[30, 90], 32),
+            (&[30; 5], 64),
+            (&[30, 90], 48),
+            (&[30, 90, 10], 60),
         ] {
             assert_eq!(batch_after(holds), batch, "{holds:?}");
         }
