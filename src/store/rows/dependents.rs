@@ -7,12 +7,13 @@
 //! Policy: a walk never takes another memory along. The column that says which memory superseded a row is an edge
 //! whether or not the schema declares it, and always cascades: hidden memories go with the one that hides them.
 //!
-//! Child columns without an index are looked up in an index of our own, made by one scan outside of any writing
-//! transaction and brought up to date before each batch, if anything was committed meanwhile, with the rows inserted
-//! since. What it can miss is a row that was *updated* to refer to a memory in the seconds before that memory goes, or
-//! inserted in the last milliseconds. Such a row stays where it is with a reference that leads nowhere: if it is a
-//! memory, it is hidden and stays hidden (its `superseded_by` is still set); none is lost and none is un-hidden. What
-//! the walk finds is read again and compared, inside the transaction, so an entry that is out of date does no harm.
+//! Child columns without an index are looked up in an index of our own. It is made by one scan outside of any writing
+//! transaction, brought up to date before each batch if anything was committed meanwhile, and once more inside the
+//! writing transaction, with the rows inserted since (those with a higher rowid than any known, so that no table is
+//! scanned there). What it can miss is a row that was *updated* to refer to a memory after the scan, and one inserted
+//! into a table WITHOUT ROWID in the last milliseconds. Such a row stays where it is, with a reference that leads
+//! nowhere: if it is a memory, it is hidden and stays hidden (its `superseded_by` is still set); none is lost and none
+//! is un-hidden. What the index finds is read and compared again, so an entry that is out of date does no harm.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
@@ -130,6 +131,7 @@ impl Dependents {
         };
         dependents.add_supersession(conn, mapping)?;
         dependents.keep_reachable();
+        dependents.require_stored_keys()?;
         Ok(dependents)
     }
 
@@ -176,6 +178,21 @@ impl Dependents {
             }
         }
         self.edges.retain(|edge| reached.contains(&edge.parent));
+    }
+
+    /// Refuses references to generated columns, whose values are in no image.
+    fn require_stored_keys(&self) -> Result<(), RowError> {
+        for edge in &self.edges {
+            let parent = &self.tables[edge.parent];
+            let generated = |key: &&String| parent.column(key).is_some_and(|c| c.generated);
+            if let Some(key) = edge.keys.iter().find(generated) {
+                return Err(RowError::schema(format!(
+                    "table {:?} refers to the generated column {key:?} of table {:?}, which hypnos cannot follow",
+                    self.tables[edge.child].name, parent.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Whether a row can ever forbid a removal, or a removal ever take another memory along: beyond the column that
@@ -459,12 +476,6 @@ impl Edge {
         if columns.len() != keys.len() {
             return Ok(None);
         }
-        if let Some(generated) = keys.iter().find(|key| key.generated) {
-            return Err(RowError::schema(format!(
-                "table {:?} refers to the generated column {:?} of table {:?}, which hypnos cannot follow",
-                child_table.name, generated.name, parent_table.name
-            )));
-        }
         let on_delete = on_delete(conn, &key.action, &columns)?;
         let edge = Self {
             child,
@@ -618,6 +629,15 @@ pub(super) struct Loose {
     data_version: Option<i64>,
 }
 
+/// What bringing the index up to date may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scan {
+    /// Whole tables.
+    Tables,
+    /// Only rows with a higher rowid than any known.
+    NewRows,
+}
+
 /// The index of one edge: hashes of references, sorted, each with the row that has it.
 #[derive(Debug)]
 struct LooseIndex {
@@ -628,11 +648,14 @@ struct LooseIndex {
 }
 
 impl Loose {
-    /// Brings the index up to date, in whatever transaction the connection is in.
+    /// Brings the index up to date: makes it, or adds what was inserted since, if anything was committed.
+    ///
+    /// `scan` says whether whole tables may be read; without it, a table WITHOUT ROWID is left for the next time.
     pub(super) fn refresh(
         &mut self,
         conn: &Connection,
         dependents: &Dependents,
+        scan: Scan,
     ) -> rusqlite::Result<()> {
         let version: i64 = conn.pragma_query_value(None, "data_version", |row| row.get(0))?;
         if self.data_version == Some(version) {
@@ -642,17 +665,20 @@ impl Loose {
             let edges = dependents.edges.iter().enumerate();
             self.indexes = edges
                 .filter(|(_, edge)| !edge.indexed)
-                .map(|(edge, _)| LooseIndex {
-                    edge,
-                    entries: Vec::new(),
-                    highest: None,
-                })
+                .map(|(edge, _)| LooseIndex::new(edge))
                 .collect();
         }
+        let mut is_whole = true;
         for index in &mut self.indexes {
-            index.extend(conn, dependents)?;
+            if scan == Scan::Tables || index.highest.is_some() {
+                index.extend(conn, dependents)?;
+            } else {
+                is_whole = false;
+            }
         }
-        self.data_version = Some(version);
+        if is_whole {
+            self.data_version = Some(version);
+        }
         Ok(())
     }
 
@@ -686,6 +712,14 @@ impl Loose {
 }
 
 impl LooseIndex {
+    fn new(edge: usize) -> Self {
+        Self {
+            edge,
+            entries: Vec::new(),
+            highest: None,
+        }
+    }
+
     /// Reads the rows above the highest one that is known; all of them in a table WITHOUT ROWID.
     fn extend(&mut self, conn: &Connection, dependents: &Dependents) -> rusqlite::Result<()> {
         let edge = &dependents.edges[self.edge];
@@ -706,13 +740,16 @@ impl LooseIndex {
             quoted(&child.name),
             conditions.join(" AND ")
         ))?;
+        let known = self.entries.len();
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             if let Some(reference) = edge.read_reference(row, child.key_len())? {
                 self.entries.push((hash_of(&reference), child.key(row, 0)?));
             }
         }
-        self.entries.sort_by_key(|(hash, _)| *hash);
+        if self.entries.len() > known {
+            self.entries.sort_by_key(|(hash, _)| *hash);
+        }
         self.highest = new_highest;
         Ok(())
     }

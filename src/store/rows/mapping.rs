@@ -119,6 +119,11 @@ impl Mapping {
         self.roles.iter().find(|bound| bound.role == role)
     }
 
+    /// Where each of these roles is read from.
+    pub(super) fn bound(&self, roles: &[Role]) -> Vec<Option<&BoundRole>> {
+        roles.iter().map(|role| self.role(*role)).collect()
+    }
+
     /// The table of memories, quoted.
     pub(super) fn from(&self) -> String {
         quoted(&self.table.name)
@@ -157,7 +162,7 @@ impl Mapping {
     pub(super) fn memory(
         &self,
         row: &Row<'_>,
-        roles: &[Role],
+        roles: &[Option<&BoundRole>],
         namespaces: &mut Namespaces<'_>,
     ) -> rusqlite::Result<Memory> {
         let mut memory = Memory {
@@ -166,7 +171,7 @@ impl Mapping {
             ..Memory::default()
         };
         for (index, role) in roles.iter().enumerate() {
-            if let Some(bound) = self.role(*role) {
+            if let Some(bound) = role {
                 self.fill(&mut memory, bound, row.get_ref(index + 2)?);
             }
         }

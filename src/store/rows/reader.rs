@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Row, TransactionBehavior};
 
-use super::dependents::{Dependents, Loose};
+use super::dependents::{Dependents, Loose, Scan};
 use super::mapping::{Mapping, Namespaces};
 use super::{Partition, RowError, open, schema, value};
 use crate::config;
@@ -253,9 +253,10 @@ impl Snapshot<'_> {
         let mut scan = || -> rusqlite::Result<()> {
             let mut statement = self.conn.prepare_cached(&mapping.select_sql(roles))?;
             let mut namespaces = mapping.namespaces();
+            let bound = mapping.bound(roles);
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                if visit(mapping.memory(row, roles, &mut namespaces)?).is_break() {
+                if visit(mapping.memory(row, &bound, &mut namespaces)?).is_break() {
                     break;
                 }
             }
@@ -279,12 +280,13 @@ impl Snapshot<'_> {
             );
             let mut statement = self.conn.prepare_cached(&sql)?;
             let mut namespaces = mapping.namespaces();
+            let bound = mapping.bound(roles);
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
                 let mut rows = statement.query([id])?;
                 while let Some(row) = rows.next()? {
                     if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
-                        found.push(mapping.memory(row, roles, &mut namespaces)?);
+                        found.push(mapping.memory(row, &bound, &mut namespaces)?);
                         break;
                     }
                 }
@@ -349,7 +351,7 @@ impl Snapshot<'_> {
         }
         let find = || -> rusqlite::Result<HashMap<MemoryId, Blocker>> {
             let mut loose = Loose::default();
-            loose.refresh(self.conn, dependents)?;
+            loose.refresh(self.conn, dependents, Scan::Tables)?;
             let mut chains = Chains::read(self.conn, mapping)?;
             let mut blockers = HashMap::new();
             for id in ids {

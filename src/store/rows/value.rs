@@ -82,6 +82,15 @@ pub(super) fn spelling_of(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
+/// Whether there is nothing there: NULL, or text without a letter.
+pub(super) fn is_blank(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Null => true,
+        ValueRef::Text(bytes) => bytes.trim_ascii().is_empty(),
+        ValueRef::Blob(_) | ValueRef::Integer(_) | ValueRef::Real(_) => false,
+    }
+}
+
 /// A finite number, also from numeric text.
 pub(super) fn number_of(value: ValueRef<'_>) -> Option<f64> {
     let number = match value {
