@@ -211,11 +211,8 @@ impl Mapping {
         let one = |tenant: &str| Namespace::parse(&self.namespace.replace(TENANT, tenant));
         Namespaces {
             template: &self.namespace,
-            common: match (&self.tenant, &self.partition_tenant) {
-                (Some(_), _) => None,
-                (None, Some(tenant)) => Some(one(tenant)),
-                (None, None) => Some(one("")),
-            },
+            by_row: self.tenant.is_some(),
+            common: one(self.partition_tenant.as_deref().unwrap_or_default()),
             known: HashMap::new(),
         }
     }
@@ -253,16 +250,18 @@ impl Mapping {
 /// Namespaces by tenant: a store has few of them and many rows.
 pub(super) struct Namespaces<'a> {
     template: &'a str,
-    /// The namespace of every row, where rows do not name a tenant.
-    common: Option<Option<Namespace>>,
+    /// Whether each row names its tenant.
+    by_row: bool,
+    /// The namespace of every row, where rows do not.
+    common: Option<Namespace>,
     known: HashMap<String, Option<Namespace>>,
 }
 
 impl Namespaces<'_> {
     /// The namespace of a row with this tenant. `None` when it is NULL, blank or no key.
     pub(super) fn of(&mut self, tenant: ValueRef<'_>) -> Option<Namespace> {
-        if let Some(common) = &self.common {
-            return common.clone();
+        if !self.by_row {
+            return self.common.clone();
         }
         let tenant = value::spelling_of(tenant)?;
         if let Some(known) = self.known.get(tenant.as_ref()) {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use super::dependents::{Dependents, Loose, Scan};
 use super::mapping::{Mapping, Namespaces};
@@ -22,10 +22,9 @@ use crate::store::image::RowImage;
 /// A row database, opened for reading.
 #[derive(Debug)]
 pub struct Reader {
-    conn: Connection,
     rows: Arc<config::Rows>,
     tenant: Option<Arc<str>>,
-    bound: RefCell<Arc<Bound>>,
+    snapshot: Snapshot,
 }
 
 /// The configuration, bound to one state of the schema.
@@ -110,11 +109,11 @@ impl Reader {
         let tenant = partition.tenant.clone();
         let bound = Bound::new(&conn, &rows, tenant.as_ref())?;
         bound.probe_reads(&conn)?;
+        let bound = RefCell::new(Arc::new(bound));
         Ok(Self {
-            conn,
             rows,
             tenant,
-            bound: RefCell::new(Arc::new(bound)),
+            snapshot: Snapshot { conn, bound },
         })
     }
 
@@ -126,23 +125,19 @@ impl Reader {
     /// the mapping.
     pub fn snapshot<T, E: From<RowError>>(
         &self,
-        f: impl FnOnce(&Snapshot<'_>) -> Result<T, E>,
+        f: impl FnOnce(&Snapshot) -> Result<T, E>,
     ) -> Result<T, E> {
-        let transaction =
-            rusqlite::Transaction::new_unchecked(&self.conn, TransactionBehavior::Deferred)
-                .map_err(RowError::sqlite("begin a read transaction"))?;
+        let conn = &self.snapshot.conn;
+        let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)
+            .map_err(RowError::sqlite("begin a read transaction"))?;
         // The first read fixes the state that all others see.
-        let cookie = schema::cookie(&self.conn)?;
-        if self.bound.borrow().cookie != cookie {
-            let bound = Bound::new(&self.conn, &self.rows, self.tenant.as_ref())?;
-            bound.probe_reads(&self.conn)?;
-            *self.bound.borrow_mut() = Arc::new(bound);
+        let cookie = schema::cookie(conn)?;
+        if self.snapshot.bound().cookie != cookie {
+            let bound = Bound::new(conn, &self.rows, self.tenant.as_ref())?;
+            bound.probe_reads(conn)?;
+            *self.snapshot.bound.borrow_mut() = Arc::new(bound);
         }
-        let snapshot = Snapshot {
-            conn: &self.conn,
-            bound: Arc::clone(&self.bound.borrow()),
-        };
-        let result = f(&snapshot)?;
+        let result = f(&self.snapshot)?;
         transaction
             .finish()
             .map_err(RowError::sqlite("end a read transaction"))?;
@@ -156,7 +151,7 @@ impl Reader {
     ///
     /// [`RowError::Probe`] with the table and what `SQLite` said; [`RowError::Schema`] when `valid_to` cannot be set.
     pub fn explain(&self) -> Result<(), RowError> {
-        self.bound.borrow().probe_writes(&self.conn)
+        self.snapshot.bound().probe_writes(&self.snapshot.conn)
     }
 
     /// A number that changes when another connection commits to the file.
@@ -183,7 +178,8 @@ impl Reader {
     ///
     /// When the file cannot be read, or a foreign key does not fit its parent table.
     pub fn foreign_key_check(&self) -> Result<u64, RowError> {
-        self.conn
+        self.snapshot
+            .conn
             .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
                 count_at(row, 0)
             })
@@ -197,6 +193,7 @@ impl Reader {
     /// When the check could not be run.
     pub fn integrity(&self) -> Result<Option<String>, RowError> {
         let first: String = self
+            .snapshot
             .conn
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
             .map_err(RowError::sqlite("check the database for damage"))?;
@@ -204,7 +201,8 @@ impl Reader {
     }
 
     fn pragma<T: rusqlite::types::FromSql>(&self, name: &str) -> Result<T, RowError> {
-        self.conn
+        self.snapshot
+            .conn
             .pragma_query_value(None, name, |row| row.get(0))
             .map_err(RowError::sqlite("ask the database about itself"))
     }
@@ -212,9 +210,9 @@ impl Reader {
 
 /// One state of a row database.
 #[derive(Debug)]
-pub struct Snapshot<'a> {
-    conn: &'a Connection,
-    bound: Arc<Bound>,
+pub struct Snapshot {
+    conn: Connection,
+    bound: RefCell<Arc<Bound>>,
 }
 
 /// Why a memory must be left alone.
@@ -238,7 +236,11 @@ pub struct Census {
     pub without_namespace: u64,
 }
 
-impl Snapshot<'_> {
+impl Snapshot {
+    fn bound(&self) -> Arc<Bound> {
+        Arc::clone(&self.bound.borrow())
+    }
+
     /// Visits every memory until `visit` breaks. Only the columns of `roles` are read; id and namespace always.
     ///
     /// # Errors
@@ -249,14 +251,15 @@ impl Snapshot<'_> {
         roles: &[Role],
         visit: &mut dyn FnMut(Memory) -> ControlFlow<()>,
     ) -> Result<(), RowError> {
-        let mapping = &self.bound.mapping;
+        let bound = self.bound();
+        let mapping = &bound.mapping;
         let mut scan = || -> rusqlite::Result<()> {
             let mut statement = self.conn.prepare_cached(&mapping.select_sql(roles))?;
             let mut namespaces = mapping.namespaces();
-            let bound = mapping.bound(roles);
+            let sources = mapping.bound(roles);
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                if visit(mapping.memory(row, &bound, &mut namespaces)?).is_break() {
+                if visit(mapping.memory(row, &sources, &mut namespaces)?).is_break() {
                     break;
                 }
             }
@@ -271,7 +274,8 @@ impl Snapshot<'_> {
     ///
     /// When a row cannot be read.
     pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
-        let mapping = &self.bound.mapping;
+        let bound = self.bound();
+        let mapping = &bound.mapping;
         let read = || -> rusqlite::Result<Vec<Memory>> {
             let sql = format!(
                 "{} WHERE {} = ?1",
@@ -280,13 +284,13 @@ impl Snapshot<'_> {
             );
             let mut statement = self.conn.prepare_cached(&sql)?;
             let mut namespaces = mapping.namespaces();
-            let bound = mapping.bound(roles);
+            let sources = mapping.bound(roles);
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
                 let mut rows = statement.query([id])?;
                 while let Some(row) = rows.next()? {
                     if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
-                        found.push(mapping.memory(row, &bound, &mut namespaces)?);
+                        found.push(mapping.memory(row, &sources, &mut namespaces)?);
                         break;
                     }
                 }
@@ -302,8 +306,9 @@ impl Snapshot<'_> {
     ///
     /// When a row cannot be read.
     pub fn versions(&self, ids: &[MemoryId]) -> Result<Vec<Option<Version>>, RowError> {
+        let bound = self.bound();
         let version = |id| {
-            let row = self.bound.mapping.fetch(self.conn, id)?;
+            let row = bound.mapping.fetch(&self.conn, id)?;
             Ok(row.map(|row| row.version()))
         };
         let versions: rusqlite::Result<_> = ids.iter().map(version).collect();
@@ -321,8 +326,9 @@ impl Snapshot<'_> {
         &self,
         ids: &[MemoryId],
     ) -> Result<HashMap<MemoryId, Vec<Expected>>, RowError> {
+        let bound = self.bound();
         let find = || -> rusqlite::Result<HashMap<MemoryId, Vec<Expected>>> {
-            let mut chains = Chains::read(self.conn, &self.bound.mapping)?;
+            let mut chains = Chains::read(&self.conn, &bound.mapping)?;
             let mut hidden = HashMap::new();
             for id in ids {
                 let behind = chains.behind(id)?;
@@ -341,28 +347,25 @@ impl Snapshot<'_> {
     ///
     /// When a row cannot be read.
     pub fn blockers(&self, ids: &[MemoryId]) -> Result<HashMap<MemoryId, Blocker>, RowError> {
-        let Bound {
-            mapping,
-            dependents,
-            ..
-        } = &*self.bound;
+        let bound = self.bound();
+        let (mapping, dependents) = (&bound.mapping, &bound.dependents);
         if !dependents.can_block(mapping) {
             return Ok(HashMap::new());
         }
         let find = || -> rusqlite::Result<HashMap<MemoryId, Blocker>> {
             let mut loose = Loose::default();
-            loose.refresh(self.conn, dependents, Scan::Tables)?;
-            let mut chains = Chains::read(self.conn, mapping)?;
+            loose.refresh(&self.conn, dependents, Scan::Tables)?;
+            let mut chains = Chains::read(&self.conn, mapping)?;
             let mut blockers = HashMap::new();
             for id in ids {
-                let Some(root) = mapping.fetch(self.conn, id)? else {
+                let Some(root) = mapping.fetch(&self.conn, id)? else {
                     continue;
                 };
                 let mut rows = vec![root];
                 for hidden in chains.behind(id)? {
-                    rows.extend(mapping.fetch(self.conn, &hidden.id)?);
+                    rows.extend(mapping.fetch(&self.conn, &hidden.id)?);
                 }
-                let walk = dependents.walk(self.conn, &loose, &rows)?;
+                let walk = dependents.walk(&self.conn, &loose, &rows)?;
                 if walk.takes_along {
                     blockers.insert(id.clone(), Blocker::TakesAlong);
                 } else if let Some(table) = walk.forbidden_by {
@@ -380,7 +383,8 @@ impl Snapshot<'_> {
     ///
     /// When the table cannot be read.
     pub fn census(&self) -> Result<Census, RowError> {
-        let mapping = &self.bound.mapping;
+        let bound = self.bound();
+        let mapping = &bound.mapping;
         let count = || -> rusqlite::Result<Census> {
             let mut statement = self.conn.prepare_cached(&format!(
                 "SELECT {}, count(*) FROM {} GROUP BY 1",
@@ -408,7 +412,8 @@ impl Snapshot<'_> {
     ///
     /// When the table cannot be read.
     pub fn broken_chains(&self) -> Result<u64, RowError> {
-        let mapping = &self.bound.mapping;
+        let bound = self.bound();
+        let mapping = &bound.mapping;
         let Some(reference) = mapping.reference_expression(Role::SupersededBy) else {
             return Ok(0);
         };

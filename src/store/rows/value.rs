@@ -1,6 +1,6 @@
 //! Reading SQLite values by what they are, not by what their column was declared to hold.
 //!
-//! A TEXT column may hold BLOBs (LangGraph writes JSON so), an INTEGER column text, and a UUID column numbers.
+//! A TEXT column may hold BLOBs (`LangGraph` writes JSON so), an INTEGER column text, and a UUID column numbers.
 
 use std::borrow::Cow;
 

@@ -122,7 +122,7 @@ fn rows_of_a_tenant_file_belong_to_the_tenant() {
     let census = store
         .reader(&partitions[0])
         .unwrap()
-        .snapshot(|s| s.census())
+        .snapshot(Snapshot::census)
         .unwrap();
     assert_eq!(
         census.by_namespace.into_iter().collect::<Vec<_>>(),

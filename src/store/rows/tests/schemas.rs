@@ -100,7 +100,7 @@ fn an_optional_column_may_be_missing() {
     let memories = world.read(|s| s.memories(&roles, &[n(1)]));
     assert_eq!(memories[0].content.as_deref(), Some("x"));
     assert_eq!(memories[0].expires_at, crate::memory::Moment::Absent);
-    assert_eq!(world.read(|s| s.broken_chains()), 0);
+    assert_eq!(world.read(Snapshot::broken_chains), 0);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_schema_that_changes_is_bound_again() {
         .app()
         .execute_batch("ALTER TABLE memories RENAME COLUMN content TO body")
         .unwrap();
-    let error = reader.snapshot(|s| s.census()).unwrap_err();
+    let error = reader.snapshot(Snapshot::census).unwrap_err();
     assert_eq!(error.kind(), RowErrorKind::Schema);
     let error = writer.delete_units(&[after]).unwrap_err();
     assert_eq!(error.kind(), RowErrorKind::Schema);
