@@ -11,8 +11,11 @@ use std::sync::Arc;
 
 use crate::config;
 
+mod chains;
 mod dependents;
+mod edges;
 mod error;
+mod loose;
 mod mapping;
 mod open;
 mod owners;

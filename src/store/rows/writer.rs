@@ -14,7 +14,8 @@ use std::sync::Arc;
 use rusqlite::params_from_iter;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::dependents::{Loose, Scan, Walk};
+use super::dependents::Walk;
+use super::loose::{Loose, Scan};
 use super::reader::Bound;
 use super::schema::{Table, quoted};
 use super::{Partition, RowError, open, schema, time};
