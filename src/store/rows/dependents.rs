@@ -5,7 +5,8 @@
 //! (CASCADE), every row that stays without its reference (SET NULL, SET DEFAULT), and whatever speaks against it.
 //!
 //! Policy: a walk never takes another memory along. The column that says which memory superseded a row is an edge
-//! whether or not the schema declares it, and always cascades: hidden memories go with the one that hides them.
+//! whether or not the schema declares it, and always cascades: hidden memories go with the one that hides them, and a
+//! removal that does not name them all is stopped. Only a memory of another namespace is left, whatever it says.
 //!
 //! Child columns without an index are looked up in an index of our own, see `loose`.
 
@@ -43,6 +44,8 @@ pub(super) struct Walk {
     pub(super) forbidden_by: Option<String>,
     /// Whether another memory would go, too.
     pub(super) takes_along: bool,
+    /// Memories that say they were superseded by one that goes, and are not part of the removal.
+    pub(super) hidden: Vec<RowImage>,
 }
 
 /// A row that stays without its reference.
@@ -108,6 +111,7 @@ impl Dependents {
         });
         if let Some(edge) = declared {
             edge.on_delete = OnDelete::Cascade;
+            edge.is_supersession = true;
             return Ok(());
         }
         let edge = Edge::supersession(conn, memories, mapping, column)?;
@@ -148,17 +152,12 @@ impl Dependents {
     /// Whether a row can ever forbid a removal, or a removal ever take another memory along: beyond the column that
     /// says what superseded a memory, some edge that forbids, or that cascades into the memories.
     pub(super) fn can_block(&self, mapping: &Mapping) -> bool {
-        let superseded = mapping
-            .role(Role::SupersededBy)
-            .and_then(|role| role.column.as_deref());
         self.edges.iter().any(|edge| match edge.on_delete {
             OnDelete::Forbid => true,
             OnDelete::Set(_) => false,
             OnDelete::Cascade => {
-                let supersession = edge.parent == self.memories
-                    && superseded.is_some_and(|column| edge.columns == [column])
-                    && edge.keys == [mapping.id.as_str()];
-                edge.child == self.memories && !supersession
+                let follows_ids = edge.is_supersession && edge.keys == [mapping.id.as_str()];
+                edge.child == self.memories && !follows_ids
             }
         })
     }
@@ -213,6 +212,7 @@ impl Dependents {
             detached: Vec::new(),
             forbids: Vec::new(),
             takes_along: false,
+            hidden: Vec::new(),
         };
         if self.edges.is_empty() {
             return Ok(Walk::default());
@@ -294,6 +294,7 @@ struct Walker<'a> {
     /// Rows that forbid the removal unless they go, too.
     forbids: Vec<(usize, RowKey)>,
     takes_along: bool,
+    hidden: Vec<RowImage>,
 }
 
 impl Walker<'_> {
@@ -308,6 +309,7 @@ impl Walker<'_> {
                     continue;
                 }
                 match edge.on_delete {
+                    OnDelete::Cascade if edge.is_supersession => self.hidden.push(child),
                     OnDelete::Cascade if edge.child == self.dependents.memories => {
                         self.takes_along = true;
                     }
@@ -394,6 +396,7 @@ impl Walker<'_> {
             detached,
             forbidden_by,
             takes_along: self.takes_along,
+            hidden: self.hidden,
         }
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Edge {
     pub(super) keys: Vec<String>,
     /// What those columns make of values.
     affinities: Vec<Affinity>,
+    /// Whether it is the column that says which memory superseded a row.
+    pub(super) is_supersession: bool,
     /// What becomes of the child when its parent goes.
     pub(super) on_delete: OnDelete,
     /// Whether the child rows of a parent can be found by an index; else each candidate is looked up by its key.
@@ -64,6 +66,7 @@ impl Edge {
             columns: vec![column],
             keys: vec![mapping.id.clone()],
             affinities: vec![mapping.ids],
+            is_supersession: true,
             on_delete: OnDelete::Cascade,
             indexed: false,
             lookup_sql: String::new(),
@@ -105,6 +108,7 @@ impl Edge {
             columns: columns.into_iter().map(|column| column.name).collect(),
             affinities: keys.iter().map(|key| key.affinity).collect(),
             keys: keys.into_iter().map(|key| key.name).collect(),
+            is_supersession: false,
             on_delete,
             indexed: false,
             lookup_sql: String::new(),

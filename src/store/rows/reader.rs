@@ -11,13 +11,14 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use super::chains::Chains;
-use super::dependents::Dependents;
+use super::dependents::{Dependents, Walk};
 use super::loose::{Loose, Scan};
 use super::mapping::Mapping;
 use super::{Partition, RowError, open, schema, value};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
+use crate::store::image::RowImage;
 
 /// A row database, opened for reading.
 #[derive(Debug)]
@@ -52,6 +53,35 @@ impl Bound {
             dependents,
             cookie,
         })
+    }
+
+    /// Whether a memory of the same namespace hides behind those of a removal, and is not part of it.
+    pub(super) fn has_grown(
+        &self,
+        conn: &Connection,
+        root: &RowImage,
+        walk: &Walk,
+    ) -> rusqlite::Result<bool> {
+        if walk.hidden.is_empty() {
+            return Ok(false);
+        }
+        let mapping = &self.mapping;
+        let mut namespaces = mapping.namespaces();
+        let mut namespace = |row: &RowImage| -> rusqlite::Result<Option<Namespace>> {
+            let id = row.get(&mapping.id).map(value::as_ref);
+            let Some(id) = id.and_then(value::id_of) else {
+                return Ok(None);
+            };
+            let found = mapping.fetch_with_namespace(conn, &id, &mut namespaces)?;
+            Ok(found.and_then(|(_, namespace)| namespace))
+        };
+        let ours = namespace(root)?;
+        for row in &walk.hidden {
+            if namespace(row)? == ours {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Compiles every statement that reads memories.
@@ -366,7 +396,7 @@ impl Snapshot {
                     rows.extend(mapping.fetch(&self.conn, &hidden.id)?);
                 }
                 let walk = dependents.walk(&self.conn, &loose, &rows)?;
-                if walk.takes_along {
+                if walk.takes_along || bound.has_grown(&self.conn, &rows[0], &walk)? {
                     blockers.insert(id.clone(), Blocker::TakesAlong);
                 } else if let Some(table) = walk.forbidden_by {
                     blockers.insert(id.clone(), Blocker::Referenced { table });

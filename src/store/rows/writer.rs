@@ -246,7 +246,8 @@ impl Writer {
             }
         }
         let walk = self.walk(&root, &behind)?;
-        Ok(walk.is_free().then(|| Unit {
+        let is_free = walk.is_free() && !self.bound.has_grown(&self.conn, &root, &walk)?;
+        Ok(is_free.then(|| Unit {
             root,
             behind,
             children: walk.children,
@@ -274,7 +275,7 @@ impl Writer {
             }
         }
         let walk = self.walk(&unit.root, &unit.behind)?;
-        if walk.takes_along {
+        if walk.takes_along || self.bound.has_grown(&self.conn, &unit.root, &walk)? {
             return Ok(Err(Fate::Changed));
         }
         if walk.forbidden_by.is_some() {

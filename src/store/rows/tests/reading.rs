@@ -312,8 +312,10 @@ fn nothing_of_another_namespace_is_behind_a_memory() {
     .tenant("user_id")
     .role(Role::SupersededBy, "superseded_by");
     assert_eq!(behind(&world, &[t("a")]), ["d"]);
-    let units = world.writer().units(&[wanted(t("a"), &[t("d")])]).unwrap();
-    assert_eq!(units, [None], "the schema would take bob's memory along");
+    let mut writer = world.writer();
+    let unit = unit(&mut writer, t("a"), &[t("d")]);
+    assert_eq!(writer.delete_units(&[unit]).unwrap(), [Fate::Removed]);
+    assert_eq!(world.dump(), ["memories b bob a", "memories c ana b"]);
 }
 
 #[test]

@@ -104,6 +104,33 @@ fn an_optional_column_may_be_missing() {
 }
 
 #[test]
+fn a_chain_over_another_column_than_the_id_blocks() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, hash TEXT UNIQUE, superseded_by TEXT REFERENCES memories(hash));
+         INSERT INTO memories VALUES (1, 'a', NULL), (2, 'b', 'a'), (3, 'c', NULL)",
+    )
+    .role(Role::SupersededBy, "superseded_by");
+    let blockers = world.read(|s| s.blockers(&[n(1), n(2), n(3)]));
+    assert_eq!(
+        blockers.into_iter().collect::<Vec<_>>(),
+        [(n(1), Blocker::TakesAlong)]
+    );
+    assert_eq!(world.writer().units(&[wanted(n(1), &[])]).unwrap(), [None]);
+}
+
+#[test]
+fn a_reference_to_a_generated_column_is_refused_only_where_it_matters() {
+    let unrelated = "CREATE TABLE a(x TEXT, y AS (x) UNIQUE); CREATE TABLE b(y REFERENCES a(y));";
+    let related = "CREATE TABLE tags(slug REFERENCES memories(slug) ON DELETE CASCADE);";
+    for (sql, is_refused) in [(unrelated, false), (related, true)] {
+        let world = World::new(&format!(
+            "CREATE TABLE memories(id INTEGER PRIMARY KEY, slug AS ('m' || id) UNIQUE); {sql}"
+        ));
+        assert_eq!(world.try_reader().is_err(), is_refused, "{sql}");
+    }
+}
+
+#[test]
 fn a_trigger_that_needs_an_extension_is_found_before_any_write() {
     let world = World::new(
         "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT);
