@@ -323,7 +323,7 @@ mod tests {
     fn limit(actions: Vec<Action>, census: &Census) -> Option<Limit> {
         approve(plan(actions), census, bounds(), Consent::Bounds)
             .err()
-            .map(|(_, refusal)| refusal.limit)
+            .map(|refused| refused.1.limit)
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl<'a> View<'a> {
     pub fn read<T>(
         &self,
         partition: &Partition,
-        read: impl FnOnce(&Snapshot<'_>) -> Result<T, RowError>,
+        read: impl FnOnce(&Snapshot) -> Result<T, RowError>,
     ) -> Result<T, RowError> {
         self.stores.rows.reader(partition)?.snapshot(read)
     }
@@ -149,7 +149,7 @@ impl<'a> View<'a> {
         &self,
         cx: &Cx<'_>,
         plan: &mut Plan,
-        mut read: impl FnMut(&mut Plan, &Partition, &Snapshot<'_>) -> Result<(), RowError>,
+        mut read: impl FnMut(&mut Plan, &Partition, &Snapshot) -> Result<(), RowError>,
     ) -> Result<(), PassError> {
         let partitions = self.partitions()?;
         cx.progress.begin(

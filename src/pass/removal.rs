@@ -28,7 +28,7 @@ pub(super) struct Candidate {
 ///
 /// When the rows cannot be read.
 pub(super) fn with_history(
-    snapshot: &Snapshot<'_>,
+    snapshot: &Snapshot,
     partition: &Partition,
     mut candidates: Vec<Candidate>,
     findings: &mut Tally<Finding>,
@@ -66,7 +66,7 @@ pub(super) fn with_history(
 ///
 /// When the rows cannot be read.
 pub(super) fn alone(
-    snapshot: &Snapshot<'_>,
+    snapshot: &Snapshot,
     partition: &Partition,
     candidates: Vec<Candidate>,
 ) -> Result<Vec<(Target, Reason)>, RowError> {

@@ -84,7 +84,7 @@ impl Rule {
     fn plan(
         &self,
         partition: &Partition,
-        snapshot: &Snapshot<'_>,
+        snapshot: &Snapshot,
     ) -> Result<(Vec<Action>, Tally<Finding>), RowError> {
         let mut findings = Tally::new();
         let (mut candidates, mut history) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ impl Rule {
     /// memory became history when its successor was written, which no column of its own may tell.
     fn old_history(
         &self,
-        snapshot: &Snapshot<'_>,
+        snapshot: &Snapshot,
         history: Vec<(Candidate, Option<MemoryId>)>,
     ) -> Result<Vec<Candidate>, RowError> {
         let mut successors: Vec<_> = history

@@ -60,7 +60,7 @@ impl Ledger {
     /// When the rows cannot be read to the end.
     pub fn read(
         rule: &Rule<'_>,
-        snapshot: &Snapshot<'_>,
+        snapshot: &Snapshot,
         now: Timestamp,
         mut each: impl FnMut(&Memory, &Namespace),
     ) -> Result<Self, RowError> {
@@ -220,10 +220,20 @@ mod tests {
         Namespace::parse("user:ana").unwrap()
     }
 
-    fn ledger(rule: &PointRule, memories: &[Memory]) -> Ledger {
+    fn ledger(point_id: &PointRule, memories: &[Memory]) -> Ledger {
+        let rows = config::Rows {
+            path: "memory.db".into(),
+            table: "memories".into(),
+            id: "id".into(),
+            tenant: None,
+            namespace: "user:{tenant}".into(),
+            roles: Vec::new(),
+            ttl_unit: std::time::Duration::from_secs(86_400),
+        };
+        let rule = Rule { point_id, rows: &rows };
         let mut ledger = Ledger::default();
         for memory in memories {
-            ledger.enter(rule, memory, &namespace(), Timestamp::UNIX_EPOCH);
+            ledger.enter(&rule, memory, &namespace(), Timestamp::UNIX_EPOCH);
         }
         ledger.close();
         ledger
@@ -234,9 +244,9 @@ mod tests {
         let rule = PointRule::Integer;
         let hidden = Memory {
             superseded_by: Some(MemoryId::Integer(1)),
-            ..Memory::new(MemoryId::Integer(3))
+            ..Memory::new(Some(MemoryId::Integer(3)))
         };
-        let live = |id| Memory::new(MemoryId::Integer(id));
+        let live = |id| Memory::new(Some(MemoryId::Integer(id)));
         let mut ledger = ledger(&rule, &[live(1), live(2), hidden, live(-1)]);
         assert_eq!(
             ledger.check(&rule, &namespace(), &head(1, json!({}))),
@@ -263,7 +273,7 @@ mod tests {
             key: "meta.doc".into(),
             template: "{id}".into(),
         };
-        let mut ledger = ledger(&rule, &[Memory::new(MemoryId::Integer(7))]);
+        let mut ledger = ledger(&rule, &[Memory::new(Some(MemoryId::Integer(7)))]);
         let bruno = Namespace::parse("user:bruno").unwrap();
         let linked = head(900, json!({"meta": {"doc": 7}}));
         assert_eq!(ledger.check(&rule, &bruno, &linked), Standing::Uncalled);

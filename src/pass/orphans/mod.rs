@@ -141,7 +141,7 @@ impl Sweep<'_> {
 
     fn read_partition(
         &self,
-        snapshot: &Snapshot<'_>,
+        snapshot: &Snapshot,
     ) -> Result<(Ledger, Vec<Candidate>), RowError> {
         // Without vectors there is no rule and no point to miss; the rows of deleted owners still go.
         let config = self.view.config();

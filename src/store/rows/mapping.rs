@@ -119,6 +119,11 @@ impl Mapping {
         self.roles.iter().find(|bound| bound.role == role)
     }
 
+    /// Where each of these roles is read from.
+    pub(super) fn bound(&self, roles: &[Role]) -> Vec<Option<&BoundRole>> {
+        roles.iter().map(|role| self.role(*role)).collect()
+    }
+
     /// The table of memories, quoted.
     pub(super) fn from(&self) -> String {
         quoted(&self.table.name)
@@ -157,13 +162,13 @@ impl Mapping {
     pub(super) fn memory(
         &self,
         row: &Row<'_>,
-        roles: &[Role],
+        roles: &[Option<&BoundRole>],
         namespaces: &mut Namespaces<'_>,
     ) -> rusqlite::Result<Memory> {
         let mut memory = Memory::new(value::id_of(row.get_ref(0)?));
         memory.namespace = namespaces.of(row.get_ref(1)?);
         for (index, role) in roles.iter().enumerate() {
-            if let Some(bound) = self.role(*role) {
+            if let Some(bound) = role {
                 self.fill(&mut memory, bound, row.get_ref(index + 2)?);
             }
         }
@@ -205,11 +210,8 @@ impl Mapping {
         let one = |tenant: &str| Namespace::parse(&self.namespace.replace(TENANT, tenant));
         Namespaces {
             template: &self.namespace,
-            common: match (&self.tenant, &self.partition_tenant) {
-                (Some(_), _) => None,
-                (None, Some(tenant)) => Some(one(tenant)),
-                (None, None) => Some(one("")),
-            },
+            by_row: self.tenant.is_some(),
+            common: one(self.partition_tenant.as_deref().unwrap_or_default()),
             known: HashMap::new(),
         }
     }
@@ -223,6 +225,33 @@ impl Mapping {
         let mut namespaces = self.namespaces();
         let found = self.fetch_with_namespace(conn, id, &mut namespaces)?;
         Ok(found.map(|(image, _)| image))
+    }
+
+    /// Reads memories by id, in the order of `ids`; those that do not exist are left out.
+    pub(super) fn memories(
+        &self,
+        conn: &Connection,
+        roles: &[Role],
+        ids: &[MemoryId],
+    ) -> Result<Vec<Memory>, RowError> {
+        let read = || -> rusqlite::Result<Vec<Memory>> {
+            let sql = format!("{} WHERE {} = ?1", self.select_sql(roles), quoted(&self.id));
+            let mut statement = conn.prepare_cached(&sql)?;
+            let mut namespaces = self.namespaces();
+            let sources = self.bound(roles);
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                let mut rows = statement.query([id])?;
+                while let Some(row) = rows.next()? {
+                    if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
+                        found.push(self.memory(row, &sources, &mut namespaces)?);
+                        break;
+                    }
+                }
+            }
+            Ok(found)
+        };
+        read().map_err(RowError::sqlite("read memories"))
     }
 
     /// Reads the whole row of a memory, and whose it is.
@@ -247,16 +276,18 @@ impl Mapping {
 /// Namespaces by tenant: a store has few of them and many rows.
 pub(super) struct Namespaces<'a> {
     template: &'a str,
-    /// The namespace of every row, where rows do not name a tenant.
-    common: Option<Option<Namespace>>,
+    /// Whether each row names its tenant.
+    by_row: bool,
+    /// The namespace of every row, where rows do not.
+    common: Option<Namespace>,
     known: HashMap<String, Option<Namespace>>,
 }
 
 impl Namespaces<'_> {
     /// The namespace of a row with this tenant. `None` when it is NULL, blank or no key.
     pub(super) fn of(&mut self, tenant: ValueRef<'_>) -> Option<Namespace> {
-        if let Some(common) = &self.common {
-            return common.clone();
+        if !self.by_row {
+            return self.common.clone();
         }
         let tenant = value::spelling_of(tenant)?;
         if let Some(known) = self.known.get(tenant.as_ref()) {

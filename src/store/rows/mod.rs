@@ -12,8 +12,11 @@ use std::sync::Arc;
 use crate::config;
 use crate::store::MAIN;
 
+mod chains;
 mod dependents;
+mod edges;
 mod error;
+mod loose;
 mod mapping;
 mod open;
 mod owners;
@@ -77,6 +80,7 @@ impl RowStore {
             folder,
             prefix,
             suffix,
+            ..
         } = Template::of(&self.rows.path);
         let doing = || RowError::io(format!("list the tenants in {}", folder.display()));
         let mut tenants = Vec::new();
@@ -100,13 +104,14 @@ impl RowStore {
         if !self.rows.is_per_tenant() {
             return Some(self.main());
         }
-        let is_name = !tenant.is_empty() && !tenant.contains(['/', '\\', '\0']);
-        let Template { prefix, suffix, .. } = Template::of(&self.rows.path);
-        let component = format!("{prefix}{tenant}{suffix}");
+        let is_name = !tenant.is_empty() && !tenant.contains(['/', '\0']);
+        let template = Template::of(&self.rows.path);
+        let component = format!("{}{tenant}{}", template.prefix, template.suffix);
         let is_special = component == "." || component == "..";
-        let is_side_file = ["-wal", "-shm", "-journal"]
-            .iter()
-            .any(|side| component.ends_with(side));
+        let is_side_file = template.is_file
+            && ["-wal", "-shm", "-journal"]
+                .iter()
+                .any(|side| component.ends_with(side));
         if !is_name || is_special || is_side_file {
             return None;
         }
@@ -158,6 +163,8 @@ struct Template<'a> {
     folder: PathBuf,
     prefix: &'a str,
     suffix: &'a str,
+    /// Whether the component is the database file itself, and no folder.
+    is_file: bool,
 }
 
 impl<'a> Template<'a> {
@@ -168,6 +175,7 @@ impl<'a> Template<'a> {
             folder: PathBuf::from(if folder.is_empty() { "/" } else { folder }),
             prefix,
             suffix: after.split_once('/').map_or(after, |(suffix, _)| suffix),
+            is_file: !after.contains('/'),
         }
     }
 }

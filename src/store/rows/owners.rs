@@ -67,10 +67,10 @@ impl OwnerBook {
             None => None,
         };
         let sql = format!(
-            "SELECT {id}, {} FROM {} WHERE {id} IS NOT NULL",
+            "SELECT {}, {} FROM {}",
+            schema::quoted(&id.name),
             deleted_at.as_ref().map_or("NULL", |role| role.expression()),
             schema::quoted(&table.name),
-            id = schema::quoted(&id.name),
         );
         let mut owners: HashMap<String, Moment> = HashMap::new();
         let mut unreadable = 0;
@@ -78,8 +78,9 @@ impl OwnerBook {
             let mut statement = conn.prepare(&sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let Some(name) = value::spelling_of(row.get_ref(0)?) else {
-                    unreadable += 1;
+                let id = row.get_ref(0)?;
+                let Some(name) = value::spelling_of(id) else {
+                    unreadable += u64::from(!value::is_blank(id));
                     continue;
                 };
                 let deleted = match &deleted_at {

@@ -4,15 +4,16 @@
 //! row versions that it expects come from the same state of the file.
 
 use std::cell::RefCell;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
-use super::dependents::{Dependents, Loose};
-use super::mapping::{Mapping, Namespaces};
+use super::chains::Chains;
+use super::dependents::{Dependents, Walk};
+use super::loose::{Loose, Scan};
+use super::mapping::Mapping;
 use super::{Partition, RowError, open, schema, value};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
@@ -22,10 +23,9 @@ use crate::store::image::RowImage;
 /// A row database, opened for reading.
 #[derive(Debug)]
 pub struct Reader {
-    conn: Connection,
     rows: Arc<config::Rows>,
     tenant: Option<Arc<str>>,
-    bound: RefCell<Arc<Bound>>,
+    snapshot: Snapshot,
 }
 
 /// The configuration, bound to one state of the schema.
@@ -53,6 +53,35 @@ impl Bound {
             dependents,
             cookie,
         })
+    }
+
+    /// Whether a memory of the same namespace hides behind those of a removal, and is not part of it.
+    pub(super) fn has_grown(
+        &self,
+        conn: &Connection,
+        root: &RowImage,
+        walk: &Walk,
+    ) -> rusqlite::Result<bool> {
+        if walk.hidden.is_empty() {
+            return Ok(false);
+        }
+        let mapping = &self.mapping;
+        let mut namespaces = mapping.namespaces();
+        let mut namespace = |row: &RowImage| -> rusqlite::Result<Option<Namespace>> {
+            let id = row.get(&mapping.id).map(value::as_ref);
+            let Some(id) = id.and_then(value::id_of) else {
+                return Ok(None);
+            };
+            let found = mapping.fetch_with_namespace(conn, &id, &mut namespaces)?;
+            Ok(found.and_then(|(_, namespace)| namespace))
+        };
+        let ours = namespace(root)?;
+        for row in &walk.hidden {
+            if namespace(row)? == ours {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Compiles every statement that reads memories.
@@ -110,11 +139,11 @@ impl Reader {
         let tenant = partition.tenant.clone();
         let bound = Bound::new(&conn, &rows, tenant.as_ref())?;
         bound.probe_reads(&conn)?;
+        let bound = RefCell::new(Arc::new(bound));
         Ok(Self {
-            conn,
             rows,
             tenant,
-            bound: RefCell::new(Arc::new(bound)),
+            snapshot: Snapshot { conn, bound },
         })
     }
 
@@ -126,23 +155,19 @@ impl Reader {
     /// the mapping.
     pub fn snapshot<T, E: From<RowError>>(
         &self,
-        f: impl FnOnce(&Snapshot<'_>) -> Result<T, E>,
+        f: impl FnOnce(&Snapshot) -> Result<T, E>,
     ) -> Result<T, E> {
-        let transaction =
-            rusqlite::Transaction::new_unchecked(&self.conn, TransactionBehavior::Deferred)
-                .map_err(RowError::sqlite("begin a read transaction"))?;
+        let conn = &self.snapshot.conn;
+        let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)
+            .map_err(RowError::sqlite("begin a read transaction"))?;
         // The first read fixes the state that all others see.
-        let cookie = schema::cookie(&self.conn)?;
-        if self.bound.borrow().cookie != cookie {
-            let bound = Bound::new(&self.conn, &self.rows, self.tenant.as_ref())?;
-            bound.probe_reads(&self.conn)?;
-            *self.bound.borrow_mut() = Arc::new(bound);
+        let cookie = schema::cookie(conn)?;
+        if self.snapshot.bound().cookie != cookie {
+            let bound = Bound::new(conn, &self.rows, self.tenant.as_ref())?;
+            bound.probe_reads(conn)?;
+            *self.snapshot.bound.borrow_mut() = Arc::new(bound);
         }
-        let snapshot = Snapshot {
-            conn: &self.conn,
-            bound: Arc::clone(&self.bound.borrow()),
-        };
-        let result = f(&snapshot)?;
+        let result = f(&self.snapshot)?;
         transaction
             .finish()
             .map_err(RowError::sqlite("end a read transaction"))?;
@@ -156,7 +181,7 @@ impl Reader {
     ///
     /// [`RowError::Probe`] with the table and what `SQLite` said; [`RowError::Schema`] when `valid_to` cannot be set.
     pub fn explain(&self) -> Result<(), RowError> {
-        self.bound.borrow().probe_writes(&self.conn)
+        self.snapshot.bound().probe_writes(&self.snapshot.conn)
     }
 
     /// A number that changes when another connection commits to the file.
@@ -183,7 +208,8 @@ impl Reader {
     ///
     /// When the file cannot be read, or a foreign key does not fit its parent table.
     pub fn foreign_key_check(&self) -> Result<u64, RowError> {
-        self.conn
+        self.snapshot
+            .conn
             .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
                 count_at(row, 0)
             })
@@ -197,6 +223,7 @@ impl Reader {
     /// When the check could not be run.
     pub fn integrity(&self) -> Result<Option<String>, RowError> {
         let first: String = self
+            .snapshot
             .conn
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
             .map_err(RowError::sqlite("check the database for damage"))?;
@@ -204,7 +231,8 @@ impl Reader {
     }
 
     fn pragma<T: rusqlite::types::FromSql>(&self, name: &str) -> Result<T, RowError> {
-        self.conn
+        self.snapshot
+            .conn
             .pragma_query_value(None, name, |row| row.get(0))
             .map_err(RowError::sqlite("ask the database about itself"))
     }
@@ -212,9 +240,9 @@ impl Reader {
 
 /// One state of a row database.
 #[derive(Debug)]
-pub struct Snapshot<'a> {
-    pub(super) conn: &'a Connection,
-    pub(super) bound: Arc<Bound>,
+pub struct Snapshot {
+    conn: Connection,
+    bound: RefCell<Arc<Bound>>,
 }
 
 /// Why a memory must be left alone.
@@ -238,7 +266,11 @@ pub struct Census {
     pub without_namespace: u64,
 }
 
-impl Snapshot<'_> {
+impl Snapshot {
+    fn bound(&self) -> Arc<Bound> {
+        Arc::clone(&self.bound.borrow())
+    }
+
     /// Visits every memory until `visit` breaks. Only the columns of `roles` are read; id and namespace always.
     ///
     /// # Errors
@@ -249,13 +281,15 @@ impl Snapshot<'_> {
         roles: &[Role],
         visit: &mut dyn FnMut(Memory) -> ControlFlow<()>,
     ) -> Result<(), RowError> {
-        let mapping = &self.bound.mapping;
+        let bound = self.bound();
+        let mapping = &bound.mapping;
         let mut scan = || -> rusqlite::Result<()> {
             let mut statement = self.conn.prepare_cached(&mapping.select_sql(roles))?;
             let mut namespaces = mapping.namespaces();
+            let sources = mapping.bound(roles);
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                if visit(mapping.memory(row, roles, &mut namespaces)?).is_break() {
+                if visit(mapping.memory(row, &sources, &mut namespaces)?).is_break() {
                     break;
                 }
             }
@@ -270,28 +304,7 @@ impl Snapshot<'_> {
     ///
     /// When a row cannot be read.
     pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
-        let mapping = &self.bound.mapping;
-        let read = || -> rusqlite::Result<Vec<Memory>> {
-            let sql = format!(
-                "{} WHERE {} = ?1",
-                mapping.select_sql(roles),
-                schema::quoted(&mapping.id)
-            );
-            let mut statement = self.conn.prepare_cached(&sql)?;
-            let mut namespaces = mapping.namespaces();
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
-                let mut rows = statement.query([id])?;
-                while let Some(row) = rows.next()? {
-                    if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
-                        found.push(mapping.memory(row, roles, &mut namespaces)?);
-                        break;
-                    }
-                }
-            }
-            Ok(found)
-        };
-        read().map_err(RowError::sqlite("read memories"))
+        self.bound().mapping.memories(&self.conn, roles, ids)
     }
 
     /// The versions of the rows of `ids`, in the same order; `None` for those that do not exist.
@@ -300,8 +313,9 @@ impl Snapshot<'_> {
     ///
     /// When a row cannot be read.
     pub fn versions(&self, ids: &[MemoryId]) -> Result<Vec<Option<Version>>, RowError> {
+        let bound = self.bound();
         let version = |id| {
-            let row = self.bound.mapping.fetch(self.conn, id)?;
+            let row = bound.mapping.fetch(&self.conn, id)?;
             Ok(row.map(|row| row.version()))
         };
         let versions: rusqlite::Result<_> = ids.iter().map(version).collect();
@@ -319,8 +333,9 @@ impl Snapshot<'_> {
         &self,
         ids: &[MemoryId],
     ) -> Result<HashMap<MemoryId, Vec<Expected>>, RowError> {
+        let bound = self.bound();
         let find = || -> rusqlite::Result<HashMap<MemoryId, Vec<Expected>>> {
-            let mut chains = Chains::read(self.conn, &self.bound.mapping)?;
+            let mut chains = Chains::read(&self.conn, &bound.mapping)?;
             let mut hidden = HashMap::new();
             for id in ids {
                 let behind = chains.behind(id)?;
@@ -339,29 +354,26 @@ impl Snapshot<'_> {
     ///
     /// When a row cannot be read.
     pub fn blockers(&self, ids: &[MemoryId]) -> Result<HashMap<MemoryId, Blocker>, RowError> {
-        let Bound {
-            mapping,
-            dependents,
-            ..
-        } = &*self.bound;
+        let bound = self.bound();
+        let (mapping, dependents) = (&bound.mapping, &bound.dependents);
         if !dependents.can_block(mapping) {
             return Ok(HashMap::new());
         }
         let find = || -> rusqlite::Result<HashMap<MemoryId, Blocker>> {
             let mut loose = Loose::default();
-            loose.refresh(self.conn, dependents)?;
-            let mut chains = Chains::read(self.conn, mapping)?;
+            loose.refresh(&self.conn, dependents, Scan::Tables)?;
+            let mut chains = Chains::read(&self.conn, mapping)?;
             let mut blockers = HashMap::new();
             for id in ids {
-                let Some(root) = mapping.fetch(self.conn, id)? else {
+                let Some(root) = mapping.fetch(&self.conn, id)? else {
                     continue;
                 };
                 let mut rows = vec![root];
                 for hidden in chains.behind(id)? {
-                    rows.extend(mapping.fetch(self.conn, &hidden.id)?);
+                    rows.extend(mapping.fetch(&self.conn, &hidden.id)?);
                 }
-                let walk = dependents.walk(self.conn, &loose, &rows)?;
-                if walk.takes_along {
+                let walk = dependents.walk(&self.conn, &loose, &rows)?;
+                if walk.takes_along || bound.has_grown(&self.conn, &rows[0], &walk)? {
                     blockers.insert(id.clone(), Blocker::TakesAlong);
                 } else if let Some(table) = walk.forbidden_by {
                     blockers.insert(id.clone(), Blocker::Referenced { table });
@@ -378,7 +390,8 @@ impl Snapshot<'_> {
     ///
     /// When the table cannot be read.
     pub fn census(&self) -> Result<Census, RowError> {
-        let mapping = &self.bound.mapping;
+        let bound = self.bound();
+        let mapping = &bound.mapping;
         let count = || -> rusqlite::Result<Census> {
             let mut statement = self.conn.prepare_cached(&format!(
                 "SELECT {}, count(*) FROM {} GROUP BY 1",
@@ -406,7 +419,8 @@ impl Snapshot<'_> {
     ///
     /// When the table cannot be read.
     pub fn broken_chains(&self) -> Result<u64, RowError> {
-        let mapping = &self.bound.mapping;
+        let bound = self.bound();
+        let mapping = &bound.mapping;
         let Some(reference) = mapping.reference_expression(Role::SupersededBy) else {
             return Ok(0);
         };
@@ -426,99 +440,4 @@ impl Snapshot<'_> {
 /// The result of a `count(*)`.
 fn count_at(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get(column).map(i64::unsigned_abs)
-}
-
-/// What replaced what, in one table.
-struct Chains<'a> {
-    conn: &'a Connection,
-    mapping: &'a Mapping,
-    namespaces: Namespaces<'a>,
-    /// The memories directly behind a memory.
-    older: HashMap<MemoryId, Vec<MemoryId>>,
-    known: HashMap<MemoryId, Option<(Option<Namespace>, Version)>>,
-}
-
-impl<'a> Chains<'a> {
-    fn read(conn: &'a Connection, mapping: &'a Mapping) -> rusqlite::Result<Self> {
-        let mut chains = Self {
-            conn,
-            mapping,
-            namespaces: mapping.namespaces(),
-            older: HashMap::new(),
-            known: HashMap::new(),
-        };
-        let superseded_by = mapping.reference_expression(Role::SupersededBy);
-        let supersedes = mapping.reference_expression(Role::Supersedes);
-        if superseded_by.is_none() && supersedes.is_none() {
-            return Ok(chains);
-        }
-        let mut statement = conn.prepare_cached(&format!(
-            "SELECT id, newer, older FROM (SELECT {} AS id, {} AS newer, {} AS older FROM {})
-             WHERE newer IS NOT NULL OR older IS NOT NULL",
-            schema::quoted(&mapping.id),
-            superseded_by.as_deref().unwrap_or("NULL"),
-            supersedes.as_deref().unwrap_or("NULL"),
-            mapping.from()
-        ))?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let Some(id) = value::id_of(row.get_ref(0)?) else {
-                continue;
-            };
-            if let Some(newer) = value::reference_of(row.get_ref(1)?, mapping.ids) {
-                chains.older.entry(newer).or_default().push(id.clone());
-            }
-            if let Some(older) = value::reference_of(row.get_ref(2)?, mapping.ids) {
-                chains.older.entry(id).or_default().push(older);
-            }
-        }
-        Ok(chains)
-    }
-
-    /// Everything behind a memory, deepest first. A chain that bites its tail ends where it began.
-    fn behind(&mut self, root: &MemoryId) -> rusqlite::Result<Vec<Expected>> {
-        if !self.older.contains_key(root) {
-            return Ok(Vec::new());
-        }
-        let Some((namespace, _)) = self.look_up(root)? else {
-            return Ok(Vec::new());
-        };
-        let mut seen = HashSet::from([root.clone()]);
-        let mut behind: Vec<Expected> = Vec::new();
-        let mut next = 0;
-        let mut newer = root.clone();
-        loop {
-            for id in self.older.get(&newer).cloned().unwrap_or_default() {
-                if !seen.insert(id.clone()) {
-                    continue;
-                }
-                match self.look_up(&id)? {
-                    Some((other, version)) if other == namespace => {
-                        behind.push(Expected { id, version });
-                    }
-                    _ => {}
-                }
-            }
-            let Some(following) = behind.get(next) else {
-                break;
-            };
-            newer = following.id.clone();
-            next += 1;
-        }
-        behind.reverse();
-        Ok(behind)
-    }
-
-    fn look_up(&mut self, id: &MemoryId) -> rusqlite::Result<Option<(Option<Namespace>, Version)>> {
-        match self.known.entry(id.clone()) {
-            Entry::Occupied(known) => Ok(known.get().clone()),
-            Entry::Vacant(unknown) => {
-                let found =
-                    self.mapping
-                        .fetch_with_namespace(self.conn, id, &mut self.namespaces)?;
-                let found = found.map(|(row, namespace): (RowImage, _)| (namespace, row.version()));
-                Ok(unknown.insert(found).clone())
-            }
-        }
-    }
 }

@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Reads in one snapshot.
-    fn read<T>(&self, f: impl FnOnce(&Snapshot<'_>) -> Result<T, RowError>) -> T {
+    fn read<T>(&self, f: impl FnOnce(&Snapshot) -> Result<T, RowError>) -> T {
         self.reader().snapshot(f).unwrap()
     }
 

@@ -222,7 +222,7 @@ pub(super) fn decode_ttl(value: ValueRef<'_>, unit: Duration) -> TimeToLive {
         Number::Whole(number) => i128::try_from(unit.as_nanos())
             .ok()
             .and_then(|unit| unit.checked_mul(number.into()))
-            .filter(|nanos| nanos / 1_000_000_000 <= LAST_SECOND.into())
+            .filter(|nanos| (0..=i128::from(LAST_SECOND) * 1_000_000_000).contains(nanos))
             .map(SignedDuration::from_nanos_i128),
         Number::Real(number) => SignedDuration::try_from_secs_f64(number * unit.as_secs_f64()).ok(),
     };

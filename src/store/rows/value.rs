@@ -1,6 +1,6 @@
 //! Reading SQLite values by what they are, not by what their column was declared to hold.
 //!
-//! A TEXT column may hold BLOBs (LangGraph writes JSON so), an INTEGER column text, and a UUID column numbers.
+//! A TEXT column may hold BLOBs (`LangGraph` writes JSON so), an INTEGER column text, and a UUID column numbers.
 
 use std::borrow::Cow;
 
@@ -79,6 +79,15 @@ pub(super) fn spelling_of(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
         }
         ValueRef::Blob(bytes) => Some(Uuid::from_slice(bytes).ok()?.to_string().into()),
         ValueRef::Null | ValueRef::Real(_) => None,
+    }
+}
+
+/// Whether there is nothing there: NULL, or text without a letter.
+pub(super) fn is_blank(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Null => true,
+        ValueRef::Text(bytes) => bytes.trim_ascii().is_empty(),
+        ValueRef::Blob(_) | ValueRef::Integer(_) | ValueRef::Real(_) => false,
     }
 }
 

@@ -8,14 +8,15 @@
 //! In the rollback journal modes a commit waits for every reader to finish: end snapshots before applying.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params_from_iter;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::dependents::{Loose, Walk};
-use super::reader::{Bound, Snapshot};
+use super::dependents::Walk;
+use super::loose::{Loose, Scan};
+use super::reader::Bound;
 use super::schema::{Table, quoted};
 use super::{Partition, RowError, open, schema, time};
 use crate::clock::Timestamp;
@@ -115,11 +116,7 @@ impl Writer {
     ///
     /// When a row cannot be read.
     pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
-        Snapshot {
-            conn: &self.conn,
-            bound: Arc::clone(&self.bound),
-        }
-        .memories(roles, ids)
+        self.bound.mapping.memories(&self.conn, roles, ids)
     }
 
     /// Finds out whether the file can be written at all: takes the write lock, prepares a write that changes nothing,
@@ -151,6 +148,7 @@ impl Writer {
         self.refresh()?;
         let transaction = self.begin(TransactionBehavior::Immediate)?;
         self.require_bound()?;
+        self.index_references(Scan::NewRows)?;
         let mut verdicts = Vec::with_capacity(units.len());
         for unit in units {
             let verdict = self.compare(unit);
@@ -163,9 +161,10 @@ impl Writer {
                 Err(fate) => fate,
             });
         }
-        let mut loose = self.loose.borrow_mut();
-        let lowered = loose.lower(&self.conn, &self.bound.dependents);
-        lowered.map_err(RowError::sqlite("delete memories"))?;
+        self.loose
+            .borrow_mut()
+            .lower(&self.conn, &self.bound.dependents)
+            .map_err(RowError::sqlite("delete memories"))?;
         transaction
             .commit()
             .map_err(RowError::sqlite("commit the removal of memories"))?;
@@ -256,7 +255,8 @@ impl Writer {
             }
         }
         let walk = self.walk(&root, &behind)?;
-        Ok(walk.is_free().then(|| Unit {
+        let is_free = walk.is_free() && !self.bound.has_grown(&self.conn, &root, &walk)?;
+        Ok(is_free.then(|| Unit {
             root,
             behind,
             children: walk.children,
@@ -284,7 +284,7 @@ impl Writer {
             }
         }
         let walk = self.walk(&unit.root, &unit.behind)?;
-        if walk.takes_along {
+        if walk.takes_along || self.bound.has_grown(&self.conn, &unit.root, &walk)? {
             return Ok(Err(Fate::Changed));
         }
         if walk.forbidden_by.is_some() {
@@ -313,12 +313,10 @@ impl Writer {
                 let Some(table) = writer.bound.dependents.table(&found.row.table) else {
                     return Ok(false);
                 };
-                let set: HashMap<&str, &SqlValue> =
+                let set: BTreeMap<&str, &SqlValue> =
                     found.set.iter().map(|(c, v)| (c.as_str(), v)).collect();
-                let mut set: Vec<_> = set.into_iter().collect();
-                set.sort_by_key(|(column, _)| *column);
-                let sql = table.update_sql(set.iter().map(|(column, _)| *column));
-                let values: Vec<SqlValue> = set.into_iter().map(|(_, v)| v.clone()).collect();
+                let sql = table.update_sql(set.keys().copied());
+                let values: Vec<SqlValue> = set.into_values().cloned().collect();
                 if !writer.execute(&sql, table, &found.row, &values)? {
                     return Ok(false);
                 }
@@ -404,13 +402,18 @@ impl Writer {
         ))
     }
 
+    fn index_references(&self, scan: Scan) -> Result<(), RowError> {
+        self.loose
+            .borrow_mut()
+            .refresh(&self.conn, &self.bound.dependents, scan)
+            .map_err(RowError::sqlite("index references"))
+    }
+
     /// Brings mapping and loose index up to date, outside of any writing transaction.
     fn refresh(&mut self) -> Result<(), RowError> {
         self.rebind()?;
         let transaction = self.begin(TransactionBehavior::Deferred)?;
-        let mut loose = self.loose.borrow_mut();
-        let refreshed = loose.refresh(&self.conn, &self.bound.dependents);
-        refreshed.map_err(RowError::sqlite("index references"))?;
+        self.index_references(Scan::Tables)?;
         drop(transaction);
         Ok(())
     }

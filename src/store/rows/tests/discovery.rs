@@ -100,14 +100,13 @@ fn a_missing_folder_is_an_error_and_an_empty_one_is_not() {
 fn a_tenant_cannot_lead_out_of_the_folder() {
     let dir = tempfile::tempdir().unwrap();
     let folders = store(dir.path(), "users/{tenant}/memory.db");
-    for tenant in [
-        "", ".", "..", "../x", "a/b", "/etc", "a\0b", "a\\b", "x-wal",
-    ] {
+    for tenant in ["", ".", "..", "../x", "a/b", "/etc", "a\0b"] {
         assert_eq!(folders.partition(tenant), None, "{tenant:?}");
     }
     let ana = folders.partition("ana").unwrap();
     assert_eq!(ana.path, dir.path().join("users/ana/memory.db"));
     assert!(store(dir.path(), "x{tenant}.db").partition("..").is_some());
+    assert!(folders.partition("x-wal").is_some());
 }
 
 #[test]
@@ -123,7 +122,7 @@ fn rows_of_a_tenant_file_belong_to_the_tenant() {
     let census = store
         .reader(&partitions[0])
         .unwrap()
-        .snapshot(|s| s.census())
+        .snapshot(Snapshot::census)
         .unwrap();
     assert_eq!(
         census.by_namespace.into_iter().collect::<Vec<_>>(),

@@ -314,6 +314,21 @@ fn a_new_row_with_a_used_rowid_is_seen() {
 }
 
 #[test]
+fn a_memory_that_is_hidden_at_the_last_moment_stays_hidden() {
+    // Without an index on superseded_by, an update after the scan is not seen.
+    let world = family();
+    let mut writer = world.writer();
+    let unit = unit(&mut writer, n(1), &[n(2)]);
+    world
+        .app()
+        .execute_batch("UPDATE memories SET superseded_by = 1 WHERE id = 3")
+        .unwrap();
+    assert_eq!(writer.delete_units(&[unit]).unwrap(), [Fate::Removed]);
+    assert_eq!(world.query("SELECT * FROM memories"), ["3 other 1"]);
+    assert_eq!(world.read(Snapshot::broken_chains), 1);
+}
+
+#[test]
 fn ending_sets_valid_to_and_nothing_else() {
     for (column, format, stored, expected) in [
         (

@@ -100,7 +100,34 @@ fn an_optional_column_may_be_missing() {
     let memories = world.read(|s| s.memories(&roles, &[n(1)]));
     assert_eq!(memories[0].content.as_deref(), Some("x"));
     assert_eq!(memories[0].expires_at, crate::memory::Moment::Absent);
-    assert_eq!(world.read(|s| s.broken_chains()), 0);
+    assert_eq!(world.read(Snapshot::broken_chains), 0);
+}
+
+#[test]
+fn a_chain_over_another_column_than_the_id_blocks() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, hash TEXT UNIQUE, superseded_by TEXT REFERENCES memories(hash));
+         INSERT INTO memories VALUES (1, 'a', NULL), (2, 'b', 'a'), (3, 'c', NULL)",
+    )
+    .role(Role::SupersededBy, "superseded_by");
+    let blockers = world.read(|s| s.blockers(&[n(1), n(2), n(3)]));
+    assert_eq!(
+        blockers.into_iter().collect::<Vec<_>>(),
+        [(n(1), Blocker::TakesAlong)]
+    );
+    assert_eq!(world.writer().units(&[wanted(n(1), &[])]).unwrap(), [None]);
+}
+
+#[test]
+fn a_reference_to_a_generated_column_is_refused_only_where_it_matters() {
+    let unrelated = "CREATE TABLE a(x TEXT, y AS (x) UNIQUE); CREATE TABLE b(y REFERENCES a(y));";
+    let related = "CREATE TABLE tags(slug REFERENCES memories(slug) ON DELETE CASCADE);";
+    for (sql, is_refused) in [(unrelated, false), (related, true)] {
+        let world = World::new(&format!(
+            "CREATE TABLE memories(id INTEGER PRIMARY KEY, slug AS ('m' || id) UNIQUE); {sql}"
+        ));
+        assert_eq!(world.try_reader().is_err(), is_refused, "{sql}");
+    }
 }
 
 #[test]
@@ -193,7 +220,7 @@ fn a_schema_that_changes_is_bound_again() {
         .app()
         .execute_batch("ALTER TABLE memories RENAME COLUMN content TO body")
         .unwrap();
-    let error = reader.snapshot(|s| s.census()).unwrap_err();
+    let error = reader.snapshot(Snapshot::census).unwrap_err();
     assert_eq!(error.kind(), RowErrorKind::Schema);
     let error = writer.delete_units(&[after]).unwrap_err();
     assert_eq!(error.kind(), RowErrorKind::Schema);

@@ -23,7 +23,7 @@ fn everyone_uncertain_is_living() {
         "CREATE TABLE users(id, deleted_at);
          INSERT INTO users VALUES
            ('ana', NULL), ('bob', 1795976847), ('blank', ''), ('zero', 0), ('flag', 1), ('noise', 'yesterday'),
-           ('millis', 1795976847000), ('twice', 1795976847), ('twice', NULL), (7, NULL), (NULL, NULL),
+           ('millis', 1795976847000), ('twice', 1795976847), ('twice', NULL), (7, NULL), (NULL, NULL), ('', NULL), (' ', NULL),
            ('12345678-1234-4123-8123-123456789012', NULL), (x'00112233445566778899aabbccddeeff', NULL),
            ('mail:eve@example.org', NULL), ('soon', 4102444800)",
     )

@@ -344,6 +344,9 @@ fn times_to_live() {
         (Real(1e-300), TimeToLive::Unreadable),
         (Real(1e300), TimeToLive::Unreadable),
         (Integer(i64::MAX), TimeToLive::Unreadable),
+        (Integer(i64::MIN), TimeToLive::Unreadable),
+        (Real(f64::MIN), TimeToLive::Unreadable),
+        (Integer(-3_000_000_000_000_000), TimeToLive::Unreadable),
         (Integer(3_000_000), TimeToLive::Unreadable),
         (text("soon"), TimeToLive::Unreadable),
         (text("30 days"), TimeToLive::Unreadable),
@@ -357,117 +360,90 @@ fn times_to_live() {
     );
 }
 
+const WRITTEN: &str = "2026-11-29T18:27:27.883985Z";
+
+/// Writes [`WRITTEN`] like another value, and reads it again.
+fn writes(format: &TimeFormat, like: Option<&SqlValue>, expected: &SqlValue) {
+    let instant: Timestamp = WRITTEN.parse().unwrap();
+    let value = encode(instant, format, like);
+    assert_eq!(&value, expected, "{format:?} {like:?}");
+    let read = decode(super::super::value::as_ref(&value), format);
+    assert!(
+        read.earliest()
+            .is_some_and(|earliest| earliest <= instant + SignedDuration::from_micros(1)),
+        "{value:?} reads as {read:?}"
+    );
+}
+
+fn sql(text: &str) -> SqlValue {
+    SqlValue::Text(text.as_bytes().to_vec())
+}
+
 #[test]
-fn a_time_is_written_like_its_neighbours() {
-    let instant: Timestamp = "2026-11-29T18:27:27.883985Z".parse().unwrap();
-    let like = |text: &str| Some(SqlValue::Text(text.as_bytes().to_vec()));
-    let written = |text: &str| SqlValue::Text(text.as_bytes().to_vec());
-    for (encoding, zone, like, expected) in [
-        (EpochSeconds, "UTC", None, SqlValue::Integer(1_795_976_847)),
-        (
-            EpochSeconds,
-            "UTC",
-            Some(SqlValue::Real(1.5e9)),
-            SqlValue::Real(1_795_976_847.883_985),
-        ),
-        (
-            EpochSeconds,
-            "UTC",
-            like("1600000000"),
-            written("1795976847"),
-        ),
-        (
-            EpochMillis,
-            "UTC",
-            None,
-            SqlValue::Integer(1_795_976_847_883),
-        ),
-        (
-            EpochFloat,
-            "UTC",
-            None,
-            SqlValue::Real(1_795_976_847.883_985),
-        ),
-        (Text, "UTC", None, written("2026-11-29 18:27:27")),
-        (
-            Text,
-            "UTC",
-            like("whatever"),
-            written("2026-11-29 18:27:27"),
-        ),
-        (Text, "Asia/Tokyo", None, written("2026-11-30 03:27:27")),
-        (
-            Text,
-            "Asia/Tokyo",
-            like("2020-01-01T00:00:00.000Z"),
-            written("2026-11-29T18:27:27.883Z"),
-        ),
-        (
-            Text,
-            "UTC",
-            like("2020-01-01 00:00:00.123456+00:00"),
-            written("2026-11-29 18:27:27.883985+00:00"),
-        ),
-        (
-            Text,
-            "UTC",
-            like("2020-01-01T00:00-0730"),
-            written("2026-11-29T10:57-0730"),
-        ),
-        (
-            Text,
-            "UTC",
-            like("2020-01-01t00:00:00+02"),
-            written("2026-11-29t20:27:27+02"),
-        ),
-        (
-            Text,
-            "Asia/Tokyo",
-            like("2020-01-01"),
-            written("2026-11-30"),
-        ),
-        (Date, "Asia/Tokyo", None, written("2026-11-30")),
+fn an_epoch_is_written_like_its_neighbours() {
+    let real = SqlValue::Real;
+    let whole = SqlValue::Integer;
+    let seconds = 1_795_976_847;
+    for (encoding, like, expected) in [
+        (EpochSeconds, None, whole(seconds)),
+        (EpochSeconds, Some(real(1.5e9)), real(1_795_976_847.883_985)),
+        (EpochSeconds, Some(sql("1600000000")), sql("1795976847")),
+        (EpochMillis, None, whole(seconds * 1000 + 883)),
+        (EpochFloat, None, real(1_795_976_847.883_985)),
+        (Auto, Some(whole(1_600_000_000)), whole(seconds)),
         (
             Auto,
-            "UTC",
-            Some(SqlValue::Integer(1_600_000_000)),
-            SqlValue::Integer(1_795_976_847),
+            Some(whole(1_600_000_000_000)),
+            whole(seconds * 1000 + 883),
         ),
         (
             Auto,
-            "UTC",
-            Some(SqlValue::Integer(1_600_000_000_000)),
-            SqlValue::Integer(1_795_976_847_883),
+            Some(whole(1_600_000_000_000_000)),
+            whole(seconds * 1_000_000 + 883_985),
         ),
-        (
-            Auto,
-            "UTC",
-            Some(SqlValue::Integer(1_600_000_000_000_000)),
-            SqlValue::Integer(1_795_976_847_883_985),
-        ),
-        (
-            Auto,
-            "UTC",
-            Some(SqlValue::Real(1.5e9)),
-            SqlValue::Real(1_795_976_847.883_985),
-        ),
-        (Auto, "UTC", like("1600000000000"), written("1795976847883")),
-        (
-            Auto,
-            "UTC",
-            like("2020-01-01T00:00:00Z"),
-            written("2026-11-29T18:27:27Z"),
-        ),
-        (Auto, "UTC", None, written("2026-11-29 18:27:27")),
+        (Auto, Some(real(1.5e9)), real(1_795_976_847.883_985)),
+        (Auto, Some(sql("1600000000000")), sql("1795976847883")),
     ] {
-        let format = format(encoding, zone);
-        let value = encode(instant, &format, like.as_ref());
-        assert_eq!(value, expected, "{encoding:?} {zone} {like:?}");
-        let read = decode(super::super::value::as_ref(&value), &format);
-        assert!(
-            read.earliest()
-                .is_some_and(|earliest| earliest <= instant + SignedDuration::from_micros(1)),
-            "{value:?} reads as {read:?}"
-        );
+        writes(&utc(encoding), like.as_ref(), &expected);
+    }
+}
+
+#[test]
+fn a_text_is_written_like_its_neighbours() {
+    for (encoding, zone, like, expected) in [
+        (Text, "UTC", "", "2026-11-29 18:27:27"),
+        (Text, "UTC", "whatever", "2026-11-29 18:27:27"),
+        (Text, "Asia/Tokyo", "", "2026-11-30 03:27:27"),
+        (
+            Text,
+            "Asia/Tokyo",
+            "2020-01-01T00:00:00.000Z",
+            "2026-11-29T18:27:27.883Z",
+        ),
+        (
+            Text,
+            "UTC",
+            "2020-01-01 00:00:00.123456+00:00",
+            "2026-11-29 18:27:27.883985+00:00",
+        ),
+        (
+            Text,
+            "UTC",
+            "2020-01-01T00:00-0730",
+            "2026-11-29T10:57-0730",
+        ),
+        (
+            Text,
+            "UTC",
+            "2020-01-01t00:00:00+02",
+            "2026-11-29t20:27:27+02",
+        ),
+        (Text, "Asia/Tokyo", "2020-01-01", "2026-11-30"),
+        (Date, "Asia/Tokyo", "", "2026-11-30"),
+        (Auto, "UTC", "2020-01-01T00:00:00Z", "2026-11-29T18:27:27Z"),
+        (Auto, "UTC", "", "2026-11-29 18:27:27"),
+    ] {
+        let like = (!like.is_empty()).then(|| sql(like));
+        writes(&format(encoding, zone), like.as_ref(), &sql(expected));
     }
 }
