@@ -145,8 +145,7 @@ pub(super) fn create(
     tenant: Option<&str>,
     steps: &[&str],
 ) -> rusqlite::Result<()> {
-    // Both stand in the header, and can be chosen only before the first table.
-    conn.pragma_update(None, "page_size", PAGE_SIZE)?;
+    // Stands in the header, and can be chosen only before the first table.
     conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
     take(&tx, steps)?;
@@ -155,9 +154,6 @@ pub(super) fn create(
     stamp_version(&tx, steps.len())?;
     tx.commit()
 }
-
-/// Holds a pre-image of a common size with few overflow pages.
-const PAGE_SIZE: u32 = 8192;
 
 /// Brings a database from whatever version it has by now to the newest, in one transaction: all steps or none.
 pub(super) fn migrate(conn: &Connection, steps: &[&str]) -> rusqlite::Result<()> {
