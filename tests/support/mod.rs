@@ -307,16 +307,19 @@ deleted_at = "deleted_at"
     }
 
     /// Runs hypnos to its end.
+    #[must_use = "say which exit code it should have"]
     pub fn run(&self, args: &[&str]) -> Output {
         Output::of(&mut self.command(args))
     }
 
     /// `--run-now --json`.
+    #[must_use = "say which exit code it should have"]
     pub fn night(&self) -> Output {
         self.run(&["--run-now", "--json"])
     }
 
     /// `--run-now --json` with failpoints of the `fail` crate.
+    #[must_use = "say which exit code it should have"]
     pub fn night_with(&self, failpoints: &str) -> Output {
         Output::of(
             self.command(&["--run-now", "--json"])
@@ -438,7 +441,6 @@ pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// What hypnos answered. Its `Debug` tells the whole story.
-#[must_use]
 #[derive(Debug)]
 pub struct Output {
     pub code: Option<i32>,
@@ -447,6 +449,7 @@ pub struct Output {
 }
 
 impl Output {
+    #[must_use = "say which exit code it should have"]
     pub fn of(command: &mut Command) -> Self {
         let output = command.output().expect("hypnos");
         Self {
