@@ -82,7 +82,7 @@ pub(super) fn spelling_of(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether there is nothing there: NULL, or text without a letter.
+/// Whether there is nothing there: NULL or blank text.
 pub(super) fn is_blank(value: ValueRef<'_>) -> bool {
     match value {
         ValueRef::Null => true,
