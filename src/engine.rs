@@ -26,7 +26,7 @@ use crate::state::{
     Total,
 };
 use crate::store::Stores;
-use crate::store::vectors::Access;
+use crate::store::sqlite::Access;
 use crate::view::{Sightings, View};
 
 /// What a run is asked to do.

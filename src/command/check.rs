@@ -19,7 +19,7 @@ use crate::state::Partition;
 use crate::stop::Stop;
 use crate::store::Stores;
 use crate::store::rows::{self, RowError};
-use crate::store::vectors::Access;
+use crate::store::sqlite::Access;
 use crate::view::{Sightings, View};
 
 /// Checks the stores.

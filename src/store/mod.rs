@@ -14,10 +14,12 @@ use crate::stop::Stop;
 
 pub mod image;
 pub mod rows;
+pub mod sqlite;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowStore};
-use vectors::{Access, VectorStore};
+use sqlite::Access;
+use vectors::VectorStore;
 
 /// The name of the only row database of a store, and of what belongs to no tenant's file.
 pub const MAIN: &str = "main";

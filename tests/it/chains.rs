@@ -85,9 +85,9 @@ fn a_chain_that_runs_in_a_ring_ends() {
     world.night().expect(0).all_passes("idle");
 }
 
-/// Nothing crosses a namespace: a memory that hides one of somebody else stays, and is counted.
+/// Nothing crosses a namespace: what hides behind a memory of somebody else stays, hidden, and the broken link is counted.
 #[test]
-fn a_chain_across_two_owners_is_left_alone() {
+fn a_chain_across_two_owners_is_cut_between_them() {
     let mut world = World::new(Backend::Sqlite);
     world.user("ana", None);
     world.user("bruno", None);
@@ -95,8 +95,13 @@ fn a_chain_across_two_owners_is_left_alone() {
     let ana = world.memory("ana", now() - 40 * DAY, Some(7));
     supersede(&world, bruno, ana);
     let night = world.night().expect(0);
-    assert_eq!(night.pass("ttl")["findings"]["blocked"], 1, "{night:#?}");
-    assert_eq!(world.ids(), [bruno, ana].into());
+    assert_eq!(night.pass("orphans")["findings"]["broken_chain"], 1, "{night:#?}");
+    assert_eq!((world.ids(), world.point_rows()), ([bruno].into(), [bruno].into()));
+    let hidden: i64 = world
+        .rows()
+        .query_row("SELECT superseded_by FROM memories", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(hidden, ana, "it does not come back to life");
 }
 
 #[test]

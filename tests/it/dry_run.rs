@@ -27,7 +27,7 @@ fn a_dry_run_leaves_every_file_byte_for_byte_as_it_was() {
             world
                 .run(&["--dry-run", "--json", "--at", "+30d"])
                 .expect(0);
-            world.run(&["check"]);
+            let _ = world.run(&["check"]);
             world.run(&["status"]).expect(0);
             let after = files(world.dir.path());
             let names = |files: &std::collections::BTreeMap<_, _>| {

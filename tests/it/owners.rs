@@ -144,10 +144,8 @@ fn scopes_without_an_owners_table_are_never_touched() {
         ];
         assert_eq!(left, expected.map(str::to_owned).into());
 
-        let vectors = world.vectors_config();
-        let owners = world.config.find("[store.owners]").unwrap();
-        world.config = format!("{}{vectors}", &world.config[..owners]);
-        world.write_config();
+        world.configure("table = \"users\"\nid = \"id\"\ndeleted_at = \"deleted_at\"", "table = \"\"");
+        world.configure("scope = \"user\"\n", "");
         world.ghost("user:ghost");
         world.night().expect(0).all_passes("idle");
         assert_eq!(world.all_points().len(), 7);

@@ -78,7 +78,7 @@ fn ttl_days() {
 
 #[test]
 fn salience_has_no_deadline_and_no_owners() {
-    let mut world = store("salience", "", "");
+    let world = store("salience", "", "");
     let insert = "INSERT INTO memories(id, tenant_id, content, memory_type, created_at, accessed_at) VALUES(?1, 'acme', 'x', 'episodic', ?2, ?2)";
     for id in 1..=3 {
         world
@@ -87,7 +87,7 @@ fn salience_has_no_deadline_and_no_owners() {
             .unwrap();
         world.point("user:acme", id);
     }
-    world.ghost("user:acme");
+    world.point("user:acme", 99);
     let _ = world.night().expect(0).all_passes("idle");
     assert_eq!(
         world.all_points().len(),

@@ -45,7 +45,7 @@ fn heals(world: &World) {
 fn a_write_that_is_only_acknowledged_does_not_count() {
     let peer = Peer::start();
     let world = store(&peer);
-    peer.faults().acknowledge_only("delete");
+    peer.faults().acknowledge_only("Points/Delete");
     let night = world.night().expect(1);
     assert!(
         night.stdout.contains("not completed") || night.stdout.contains("Acknowledged"),
@@ -71,7 +71,7 @@ fn points_that_are_still_there_after_a_completed_removal_are_noticed() {
 
 #[test]
 fn a_server_that_stumbles_once_is_asked_again() {
-    for method in ["scroll", "delete", "get", "facet", "count"] {
+    for method in ["Points/Scroll", "Points/Delete", "Points/Get", "Points/Facet", "Points/Count"] {
         let peer = Peer::start();
         let world = store(&peer);
         peer.faults()
@@ -84,7 +84,7 @@ fn a_server_that_stumbles_once_is_asked_again() {
 
 #[test]
 fn an_interrupted_scroll_is_no_empty_answer() {
-    for method in ["scroll", "facet"] {
+    for method in ["Points/Scroll", "Points/Count"] {
         let peer = Peer::start();
         let world = store(&peer);
         peer.faults()
@@ -128,7 +128,7 @@ fn a_server_that_goes_away_and_comes_back() {
 fn a_slow_server_is_waited_for_only_so_long() {
     let peer = Peer::start();
     let world = store(&peer);
-    peer.faults().slow("delete", Duration::from_secs(60));
+    peer.faults().slow("Points/Delete", Duration::from_secs(60));
     let night = world.night().expect(1);
     assert!(night.stdout.contains("longer than 2 s"), "{night:#?}");
     peer.faults().clear();

@@ -350,6 +350,9 @@ pub fn open(path: &Path) -> Connection {
     let db = Connection::open(path).expect("database");
     db.busy_timeout(std::time::Duration::from_secs(10))
         .expect("busy timeout");
+    // As in most applications; the bundled library would have them on.
+    db.pragma_update(None, "foreign_keys", false)
+        .expect("foreign keys");
     db
 }
 

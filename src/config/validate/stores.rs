@@ -95,7 +95,7 @@ fn name(key: &Key, checks: &mut Checks) -> String {
     })
 }
 
-/// The store over the global settings over its preset.
+/// The store over its preset over the global settings.
 fn layered(mut store: raw::Store, global: &raw::Pass, checks: &mut Checks) -> raw::Store {
     let mut preset = preset(&store, checks);
     // What the store says in another way is said: the preset's way of saying it goes.
@@ -111,7 +111,8 @@ fn layered(mut store: raw::Store, global: &raw::Pass, checks: &mut Checks) -> ra
     store.rows = store.rows.over(preset.rows);
     store.owners = store.owners.over(preset.owners);
     store.vectors = store.vectors.over(preset.vectors);
-    store.pass = store.pass.over(global.clone()).over(preset.pass);
+    // A preset knows its schema: what is right for every store must not end the history of a bitemporal one.
+    store.pass = store.pass.over(preset.pass).over(global.clone());
     store
 }
 

@@ -4,38 +4,18 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
+
+use crate::store::sqlite::OpenError;
 
 /// Why a row store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
-    /// Nothing is at the path.
-    #[error("open {}: no such file", path.display())]
-    Missing {
-        /// The path.
-        path: PathBuf,
-    },
-    /// A folder, socket or device is at the path.
-    #[error("open {}: not a regular file", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The file has no bytes: a failed copy, or an application that never started.
-    #[error("open {}: empty: not a database", path.display())]
-    Empty {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The file does not begin as SQLite files do.
-    #[error("open {}: not a SQLite database (encrypted, or of another program)", path.display())]
-    NotADatabase {
-        /// The path.
-        path: PathBuf,
-    },
+    /// The file could not be opened.
+    #[error("open the row database")]
+    Open(#[from] OpenError),
     /// The table of the mapping is not there.
     #[error("find table {table:?}: the database has {}", Listed(has))]
     NoTable {
@@ -138,10 +118,10 @@ impl RowError {
     #[must_use]
     pub fn kind(&self) -> RowErrorKind {
         match self {
-            Self::Missing { .. } | Self::NotAFile { .. } | Self::Empty { .. } => {
-                RowErrorKind::Missing
-            }
-            Self::NotADatabase { .. } => RowErrorKind::Corrupt,
+            Self::Open(OpenError::Sqlite(source)) => kind_of(source),
+            Self::Open(OpenError::NotADatabase { .. }) => RowErrorKind::Corrupt,
+            Self::Open(OpenError::ReadOnly { .. } | OpenError::Io { .. }) => RowErrorKind::Other,
+            Self::Open(_) => RowErrorKind::Missing,
             Self::NoTable { .. }
             | Self::NoColumn { .. }
             | Self::Schema { .. }
@@ -151,12 +131,7 @@ impl RowError {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => RowErrorKind::Missing,
                 _ => RowErrorKind::Other,
             },
-            Self::Sqlite { source, .. } => match source.sqlite_error_code() {
-                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => RowErrorKind::Busy,
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => RowErrorKind::Corrupt,
-                Some(ErrorCode::SchemaChanged) => RowErrorKind::Schema,
-                _ => RowErrorKind::Other,
-            },
+            Self::Sqlite { source, .. } => kind_of(source),
         }
     }
 
@@ -164,10 +139,10 @@ impl RowError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Missing { .. } | Self::NotAFile { .. } => {
+            Self::Open(OpenError::Missing { .. } | OpenError::NotAFile { .. }) => {
                 Some("check store.rows.path; hypnos never creates a row database")
             }
-            Self::Empty { .. } => Some(
+            Self::Open(OpenError::Empty { .. }) => Some(
                 "a failed copy leaves such a file: restore it, or let the application create its tables",
             ),
             Self::NoTable { .. } | Self::NoColumn { .. } => Some(
@@ -179,7 +154,7 @@ impl RowError {
             Self::NoOwners { .. } | Self::UnreadableOwners { .. } => {
                 Some("check store.owners; nothing is swept until it can be read")
             }
-            Self::NotADatabase { .. } | Self::Schema { .. } => None,
+            Self::Open(_) | Self::Schema { .. } => None,
             Self::Io { source, .. } => (source.kind() == io::ErrorKind::PermissionDenied)
                 .then_some("hypnos needs to read and write the file and its folder"),
             Self::Sqlite { source, .. } => match source.sqlite_error_code()? {
@@ -208,3 +183,12 @@ impl fmt::Display for Listed<'_> {
         f.write_str(&self.0.join(", "))
     }
 }
+fn kind_of(error: &rusqlite::Error) -> RowErrorKind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => RowErrorKind::Busy,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => RowErrorKind::Corrupt,
+        Some(ErrorCode::SchemaChanged) => RowErrorKind::Schema,
+        _ => RowErrorKind::Other,
+    }
+}
+

@@ -12,7 +12,7 @@ pub mod point_id;
 pub mod qdrant;
 pub mod sqlite;
 
-pub use sqlite::Access;
+use crate::store::sqlite::Access;
 
 /// Opens the configured vector store. A Qdrant server is reached in the same way for reading and for writing.
 ///

@@ -111,13 +111,13 @@ fn the_nearest_word_wins() {
             .map(|store| store.passes.ttl.superseded_retention)
             .collect()
     };
-    assert_eq!(retention(text), [Some(days(30)), Some(days(1))]);
+    assert_eq!(retention(text), [None, Some(days(1))]);
     let stores = valid(text).stores;
     assert_eq!(stores[0].passes.review.per_week, 5);
     assert_eq!(stores[1].passes.review.per_week, 5);
     assert_eq!(stores[1].passes.review.stale_after, days(1));
-    let preset_only = text.replace("[pass.ttl]\nsuperseded_retention = '30d'\n", "");
-    assert_eq!(retention(&preset_only), [None, Some(days(1))]);
+    let without_preset = text.replace(", preset = 'bitemporal'", "");
+    assert_eq!(retention(&without_preset), [Some(days(30)), Some(days(1))]);
 }
 
 #[test]

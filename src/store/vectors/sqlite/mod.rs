@@ -20,20 +20,20 @@ use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::{PointImage, SqlValue};
 
+use crate::store::sqlite::{Access, OpenError};
+
 use super::{Description, PointHead, Selector, VectorError, VectorReader, VectorStore};
 use schema::Table;
 use write::Pacer;
 
 mod keys;
-pub mod open;
-mod read;
+pub mod read;
 mod schema;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use open::Access;
 
 /// Steps of the virtual machine between two looks at the stop flag: about a millisecond.
 const STEPS_PER_LOOK: i32 = 10_000;
@@ -72,7 +72,7 @@ impl SqliteVectors {
         stop: Stop,
     ) -> Result<Self, VectorError> {
         let mut connection =
-            open::open(&config.path, access).map_err(|error| cannot_open(config, error))?;
+            crate::store::sqlite::open(&config.path, access).map_err(|error| cannot_open(config, error))?;
         let watched = stop.clone();
         connection
             .progress_handler(STEPS_PER_LOOK, Some(move || watched.is_requested()))
@@ -357,26 +357,12 @@ fn values(
         .collect()
 }
 
-fn cannot_open(config: &VectorTable, error: open::OpenError) -> VectorError {
+fn cannot_open(config: &VectorTable, error: OpenError) -> VectorError {
     let path = config.path.display().to_string();
     match error {
-        open::OpenError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            VectorError::Missing {
-                what: format!("database {path}"),
-            }
-        }
-        open::OpenError::Io(error) => VectorError::Unreachable {
-            url: path,
-            reason: error.to_string(),
-        },
-        open::OpenError::ReadOnly => VectorError::Unreachable {
-            url: path,
-            reason: "the database or its file system is read-only".to_owned(),
-        },
-        open::OpenError::Sqlite(source) => VectorError::Sqlite {
-            doing: format!("open vector database {path}"),
-            source,
-        },
+        OpenError::Missing { .. } => VectorError::Missing { what: format!("database {path}") },
+        OpenError::Sqlite(source) => VectorError::Sqlite { doing: format!("open vector database {path}"), source },
+        error => VectorError::Unreachable { url: path, reason: crate::error::chain(&error) },
     }
 }
 
