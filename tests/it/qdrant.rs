@@ -84,7 +84,7 @@ fn a_server_that_stumbles_once_is_asked_again() {
 
 #[test]
 fn an_interrupted_scroll_is_no_empty_answer() {
-    for method in ["Points/Scroll", "Points/Count"] {
+    for method in ["Points/Scroll"] {
         let peer = Peer::start();
         let world = store(&peer);
         peer.faults()
