@@ -22,8 +22,8 @@ use crate::pass::{Cx, Pass, PassName, registry};
 use crate::plan::{Action, ActionKind, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport, Unopened};
 use crate::state::{
-    ActionResult, Holder, Partition, PassRow, RunEnd, RunLock, RunRow, StateError, StateReader,
-    Total,
+    ActionResult, Holder, Partition, PassRow, RunEnd, RunLock, RunRow, StateDir, StateError,
+    StateReader, Total,
 };
 use crate::store::Stores;
 use crate::store::sqlite::Access;
@@ -156,6 +156,7 @@ fn each_store(
         started_at: options.now,
         unopened: Vec::new(),
         replayed: 0,
+        unfinished: Vec::new(),
         passes: Vec::new(),
         interrupted: false,
         seconds: 0.0,
@@ -212,10 +213,14 @@ fn run_store(
     report: &mut RunReport,
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
-    let stores = Stores::open(store, &config.state_dir, Access::Write, cx.stop)?;
-    let lock = lock(&stores, options)?;
-    let states = States::open(stores.state.clone()).map_err(state_failure)?;
-    let before = report.passes.len();
+    let state = StateDir::new(&config.state_dir, &store.name);
+    let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
+        Ok(stores) => stores,
+        Err(failure) => return Err(journal_unopened(&state, options, failure)),
+    };
+    let lock = lock(&state, options)?;
+    let states = States::open(state).map_err(state_failure)?;
+    let (before, unfinished) = (report.passes.len(), report.unfinished.len());
     let watch = Stopwatch::start();
     states
         .main()
@@ -235,6 +240,7 @@ fn run_store(
         started_at: report.started_at,
         unopened: Vec::new(),
         replayed: report.replayed,
+        unfinished: report.unfinished[unfinished..].to_vec(),
         passes: report.passes[before..].to_vec(),
         interrupted: report.interrupted,
         seconds: watch.elapsed().as_secs_f64(),
@@ -258,7 +264,36 @@ fn run_store(
     result
 }
 
-fn lock(stores: &Stores, options: &Options) -> Result<RunLock, Failure> {
+/// A night on which a store was away must not look like a night on which there was nothing to do. What is wrong with
+/// the configuration is not written down: then nothing is written at all.
+fn journal_unopened(state: &StateDir, options: &Options, failure: Failure) -> Failure {
+    if failure.exit != Exit::Failed {
+        return failure;
+    }
+    let journal = || -> Result<(), Failure> {
+        let _lock = lock(state, options)?;
+        let states = States::open(state.clone()).map_err(state_failure)?;
+        let end = RunEnd {
+            outcome: "failed".to_owned(),
+            exit: failure.exit.code(),
+            finished_at: options.now,
+        };
+        let main = states.main();
+        main.begin_run(&run_row(options))
+            .and_then(|()| main.finish_run(&options.run, &end))
+            .map_err(state_failure)
+    };
+    match journal() {
+        Ok(()) => failure,
+        Err(also) if also.exit == Exit::Locked => also,
+        Err(also) => Failure {
+            message: format!("{}; {}", failure.message, also.message),
+            ..failure
+        },
+    }
+}
+
+fn lock(state: &StateDir, options: &Options) -> Result<RunLock, Failure> {
     let holder = Holder {
         pid: std::process::id(),
         run: options.run.clone(),
@@ -269,7 +304,7 @@ fn lock(stores: &Stores, options: &Options) -> Result<RunLock, Failure> {
         since: options.now,
         command: options.command.clone(),
     };
-    stores.state.lock(&holder).map_err(|error| match error {
+    state.lock(&holder).map_err(|error| match error {
         StateError::Held { .. } => Failure::new(Exit::Locked, chain(&error))
             .with_hint("wait for it, or stop it: what it has begun is finished by the next run"),
         error => state_failure(error),
@@ -310,16 +345,7 @@ impl StoreRun<'_> {
         report: &mut RunReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
-        let mut replayed = Applied::default();
-        report.replayed +=
-            apply::replay::replay(&self.job(PassName::Ttl), &mut replayed).map_err(|error| {
-                if error.is_interruption() {
-                    Failure::new(Exit::Interrupted, "interrupted")
-                } else {
-                    Failure::new(Exit::Failed, chain(&error))
-                        .while_doing("finish what an earlier run had begun")
-                }
-            })?;
+        self.replay(report)?;
         for pass in passes(self.options, self.stores) {
             let pass_report = if report.interrupted || self.cx.stop.is_requested() {
                 report.interrupted = true;
@@ -337,6 +363,29 @@ impl StoreRun<'_> {
         self.states
             .prune(self.undo_horizon())
             .map_err(state_failure)
+    }
+
+    /// Finishes what earlier runs had begun, and counts it for the passes that had planned it.
+    fn replay(&self, report: &mut RunReport) -> Result<(), Failure> {
+        let replayed = apply::replay::replay(&self.job(PassName::ALL[0])).map_err(|error| {
+            if error.is_interruption() {
+                return Failure::new(Exit::Interrupted, "interrupted");
+            }
+            Failure::new(Exit::Failed, chain(&error))
+                .while_doing("finish what an earlier run had begun")
+        })?;
+        report.replayed += replayed.actions();
+        let totals = replayed
+            .by_pass
+            .iter()
+            .flat_map(|(pass, done)| totals(*pass, done))
+            .collect::<Vec<_>>();
+        self.states
+            .main()
+            .add_totals(&totals)
+            .map_err(state_failure)?;
+        report.unfinished.extend(replayed.unread);
+        Ok(())
     }
 
     fn undo_horizon(&self) -> Timestamp {
@@ -436,17 +485,15 @@ impl StoreRun<'_> {
         } else {
             match self.residue(pass) {
                 Ok(residue) => report.residue = residue,
-                Err(error) => return fail(report, error.as_ref()),
+                Err(ResidueError::Pass(error)) if error.is_interruption() => run.interrupted = true,
+                Err(error) => return fail(report, &error),
             }
         }
         report.outcome = report.judge();
     }
 
     /// What planning again, at the same instant, still finds.
-    fn residue(
-        &self,
-        pass: &dyn Pass,
-    ) -> Result<Tally<ActionKind>, Box<dyn std::error::Error + Send + Sync>> {
+    fn residue(&self, pass: &dyn Pass) -> Result<Tally<ActionKind>, ResidueError> {
         let sightings = self.states.main().sightings()?;
         let plan = pass.plan(
             &View::new(self.options.now, self.stores, &sightings),
@@ -488,7 +535,13 @@ impl StoreRun<'_> {
             refusal: report.refusal.as_ref().map(ToString::to_string),
             plan_hash: report.hash.as_ref().map(ToString::to_string),
         };
-        let totals = totals(report);
+        let done = Applied {
+            applied: report.applied.clone(),
+            skipped: report.skipped.clone(),
+            failed: report.failed.clone(),
+            ..Applied::default()
+        };
+        let totals = totals(report.pass, &done);
         self.states
             .main()
             .record_pass(&self.options.run, &row, &totals)
@@ -506,15 +559,15 @@ fn json(counts: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(counts).unwrap_or_default()
 }
 
-fn totals(report: &PassReport) -> Vec<Total> {
+fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
     let results = [
-        (ActionResult::Applied, &report.applied),
-        (ActionResult::Skipped, &report.skipped),
-        (ActionResult::Failed, &report.failed),
+        (ActionResult::Applied, &done.applied),
+        (ActionResult::Skipped, &done.skipped),
+        (ActionResult::Failed, &done.failed),
     ];
     let of = |(result, tally): (ActionResult, &Tally<ActionKind>)| {
         let total = move |(action, count): (&ActionKind, &u64)| Total {
-            pass: report.pass,
+            pass,
             action: *action,
             result,
             count: *count,
@@ -574,4 +627,13 @@ fn failed_plan(stores: &Stores, pass: &dyn Pass, error: &crate::pass::PassError)
 fn fail(report: &mut PassReport, error: &(dyn std::error::Error + 'static)) {
     report.outcome = Outcome::Failed;
     report.error = Some(chain(error));
+}
+
+/// Why it is not known what is left after a pass.
+#[derive(Debug, thiserror::Error)]
+enum ResidueError {
+    #[error("look at what is left")]
+    State(#[from] StateError),
+    #[error("look at what is left")]
+    Pass(#[from] crate::pass::PassError),
 }

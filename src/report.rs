@@ -203,6 +203,8 @@ pub struct RunReport {
     pub unopened: Vec<Unopened>,
     /// Intents of earlier runs that were finished first, over all stores.
     pub replayed: u64,
+    /// Row databases in which an earlier run's intents could not be finished.
+    pub unfinished: Vec<Unread>,
     /// Each pass in each store, in the order in which they ran.
     pub passes: Vec<PassReport>,
     /// Whether a stop was requested before the end.
@@ -235,8 +237,10 @@ impl RunReport {
         }
         let passes = self.passes.iter().map(|pass| pass.outcome.exit());
         let stores = self.unopened.iter().map(|store| store.exit);
+        let unfinished = self.unfinished.iter().map(|_| Exit::LeftOver);
         passes
             .chain(stores)
+            .chain(unfinished)
             .max_by_key(|exit| exit.gravity())
             .unwrap_or(Exit::Done)
     }

@@ -2,13 +2,17 @@
 //!
 //! An open intent says that points may be gone and rows may not. If the row is still the one that the intent was
 //! written for, the removal is finished; if it is gone, only the mark was missing; if it was changed, or its owner is
-//! back, it stays and its points are put back.
+//! back, it stays and those of its points that are missing are put back. Nothing is removed before that is known: the
+//! agent may have given a changed memory a new vector long ago.
 
+use std::collections::BTreeMap;
+
+use crate::pass::PassName;
 use crate::plan::{ActionKind, Unread};
-use crate::report::Applied;
-use crate::state::{Intent, Settled, SkipReason, State};
+use crate::report::{Applied, count};
+use crate::state::{IntentRecord, Settled, SkipReason, State};
 use crate::store::MAIN;
-use crate::store::rows::Partition;
+use crate::store::rows::{Fate, Partition, Wanted, Writer};
 
 use super::finish::{self, Written};
 use super::pace::Pace;
@@ -18,25 +22,46 @@ use super::{ApplyError, Job, partition, points};
 /// Intents read at once, each with its pre-image.
 const AT_ONCE: u32 = 1000;
 
-/// Finishes the open intents of every row database of a store, and says how many there were.
+/// What was finished of earlier runs.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    /// By the pass that had planned it.
+    pub by_pass: BTreeMap<PassName, Applied>,
+    /// Row databases whose intents could not be finished, and stay open.
+    pub unread: Vec<Unread>,
+}
+
+impl Replayed {
+    /// How many actions were finished or taken back.
+    #[must_use]
+    pub fn actions(&self) -> u64 {
+        let tallies = self
+            .by_pass
+            .values()
+            .flat_map(|done| [&done.applied, &done.skipped]);
+        tallies.flat_map(BTreeMap::values).sum()
+    }
+}
+
+/// Finishes the open intents of every row database of a store.
 ///
 /// # Errors
 ///
-/// When a store cannot be changed; the intents that are left stay open. A tenant's file that cannot be changed is
-/// named in `done.unread`, and its intents stay open.
-pub fn replay(job: &Job<'_>, done: &mut Applied) -> Result<u64, ApplyError> {
-    let mut replayed = 0;
+/// When a store cannot be changed; the intents that are left stay open.
+pub fn replay(job: &Job<'_>) -> Result<Replayed, ApplyError> {
+    let mut replayed = Replayed::default();
     for name in std::iter::once(MAIN.to_owned()).chain(job.states.tenants()?) {
         let partition = partition(job.stores, &name);
         let result = job.states.with(&name, |state| {
-            replay_partition(job, partition.as_ref(), state, done)
+            replay_partition(job, partition.as_ref(), state, &mut replayed.by_pass)
         });
         match result {
-            Ok(count) => replayed += count,
+            Ok(()) => {}
             Err(ApplyError::Rows(error)) if name != MAIN => {
-                done.unread.push(Unread {
+                let problem = crate::error::chain(&error);
+                replayed.unread.push(Unread {
                     partition: name.into(),
-                    problem: crate::error::chain(&error),
+                    problem,
                 });
             }
             Err(error) => return Err(error),
@@ -49,28 +74,34 @@ fn replay_partition(
     job: &Job<'_>,
     partition: Option<&Partition>,
     state: &State,
-    done: &mut Applied,
-) -> Result<u64, ApplyError> {
-    let (mut replayed, mut after) = (0, None);
+    done: &mut BTreeMap<PassName, Applied>,
+) -> Result<(), ApplyError> {
+    let mut after = None;
     loop {
         // What cannot be settled (its half of the store is no longer configured) stays open, and visible.
         let open = state.open_intents(after, AT_ONCE)?;
         let Some(last) = open.last() else {
-            return Ok(replayed);
+            return Ok(());
         };
         after = Some(last.id);
-        replayed += open.len() as u64;
-        let written = open.into_iter().map(|record| Written {
-            id: record.id,
-            intent: record.intent,
-        });
-        let (drops, rows): (Vec<_>, Vec<_>) =
-            written.partition(|written| written.intent.kind == ActionKind::DropPoint);
-        if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
-            replay_rows(job, partition, state, rows)?;
+        let mut by_pass: BTreeMap<PassName, Vec<IntentRecord>> = BTreeMap::new();
+        for record in open {
+            by_pass.entry(record.pass).or_default().push(record);
         }
-        if !drops.is_empty() {
-            points::replay(job, partition, state, drops, done)?;
+        for (pass, records) in by_pass {
+            let done = done.entry(pass).or_default();
+            let written = records.into_iter().map(|record| Written {
+                id: record.id,
+                intent: record.intent,
+            });
+            let (drops, rows): (Vec<_>, Vec<_>) =
+                written.partition(|written| written.intent.kind == ActionKind::DropPoint);
+            if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
+                replay_rows(job, partition, state, rows, done)?;
+            }
+            if !drops.is_empty() {
+                points::replay(job, partition, state, drops, done)?;
+            }
         }
     }
 }
@@ -80,25 +111,65 @@ fn replay_rows(
     partition: &Partition,
     state: &State,
     written: Vec<Written>,
+    done: &mut Applied,
 ) -> Result<(), ApplyError> {
     let mut writer = job.stores.rows.writer(partition)?;
     writer.can_write()?;
     let owners = job.owners_for(written.iter().map(|written| written.intent.reason))?;
-    let (go, revived): (Vec<_>, Vec<_>) = written.into_iter().partition(|written| {
-        let Intent {
-            namespace, reason, ..
-        } = &written.intent;
-        namespace
-            .as_ref()
-            .is_none_or(|namespace| owner_still_so(owners.as_ref(), namespace, *reason))
-    });
-    let intents: Vec<_> = revived.iter().map(|written| &written.intent).collect();
+    let (mut go, mut stay) = (Vec::new(), Vec::new());
+    for written in written {
+        let namespace = written.intent.namespace.as_ref();
+        let same_owner =
+            namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason));
+        if same_owner && is_as_it_was(&mut writer, &written)? {
+            go.push(written);
+        } else {
+            stay.push(written);
+        }
+    }
+    let intents: Vec<_> = stay.iter().map(|written| &written.intent).collect();
     finish::give_back(job, &mut writer, &intents)?;
-    let settled: Vec<_> = revived
+    let settled: Vec<_> = stay
         .iter()
         .map(|written| (written.id, Settled::Skipped(SkipReason::Changed)))
         .collect();
     state.settle(&settled, job.now)?;
-    finish::rows(job, &mut writer, state, &mut Pace::default(), &go)?;
+    stay.iter()
+        .for_each(|written| count(&mut done.skipped, written.intent.kind, 1));
+
+    let fates = finish::rows(job, &mut writer, state, &mut Pace::default(), &go)?;
+    for (written, fate) in go.iter().zip(fates) {
+        let is_done = matches!(fate, Fate::Removed | Fate::Absent);
+        count(
+            if is_done {
+                &mut done.applied
+            } else {
+                &mut done.skipped
+            },
+            written.intent.kind,
+            1,
+        );
+    }
     Ok(())
+}
+
+/// Whether the rows of an intent are as its pre-image has them, or gone altogether.
+fn is_as_it_was(writer: &mut Writer, written: &Written) -> Result<bool, ApplyError> {
+    let Some(id) = &written.intent.memory else {
+        return Ok(false);
+    };
+    let alone = writer.roots(std::slice::from_ref(id))?.pop().flatten();
+    if alone.is_none() {
+        return Ok(true);
+    }
+    let now = if written.intent.kind == ActionKind::End {
+        alone
+    } else {
+        let wanted = Wanted {
+            id: id.clone(),
+            behind: written.intent.behind.clone(),
+        };
+        writer.units(&[wanted])?.pop().flatten()
+    };
+    Ok(now == written.intent.unit)
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::engine::Observer;
-use crate::plan::{Action, ActionKind, Finding, Plan, Reason, Tally};
+use crate::plan::{Action, ActionKind, Finding, Plan, Reason, Tally, Unread};
 use crate::report::{Outcome, PassReport, RunReport, Unopened};
 
 use super::Out;
@@ -32,6 +32,12 @@ impl<'a> Printer<'a> {
             if self.out.terminal && !report.passes.is_empty() {
                 let table = table(report, dry_run);
                 self.out.line(&table.to_string());
+            }
+            for unread in &report.unfinished {
+                self.out.line(&format!(
+                    "unfinished: {}: {}",
+                    unread.partition, unread.problem
+                ));
             }
             if !self.quiet {
                 self.out.line(&closing(report, dry_run));
@@ -266,6 +272,8 @@ struct RunLine<'a> {
     started_at: Timestamp,
     seconds: f64,
     replayed: u64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unfinished: &'a [Unread],
     dry_run: bool,
 }
 
@@ -278,6 +286,7 @@ impl<'a> RunLine<'a> {
             started_at: report.started_at,
             seconds: report.seconds,
             replayed: report.replayed,
+            unfinished: &report.unfinished,
             dry_run,
         }
     }

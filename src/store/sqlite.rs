@@ -30,8 +30,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 /// How long a reader waits for a lock.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a writer waits for a lock.
-const WRITER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a writer waits for a lock: a run that is asked to stop must end within five seconds.
+const WRITER_PATIENCE: Duration = Duration::from_secs(4);
 
 /// What a database is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,12 +100,18 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, OpenError> {
         Access::Read => open_for_reading(path),
         Access::Write => open_for_writing(path),
     };
-    let conn = open().and_then(|conn| touch(&conn).map(|()| conn)).map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path: path.to_owned() },
-        _ => OpenError::Sqlite(error),
-    })?;
+    let conn = open()
+        .and_then(|conn| touch(&conn).map(|()| conn))
+        .map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => OpenError::NotADatabase {
+                path: path.to_owned(),
+            },
+            _ => OpenError::Sqlite(error),
+        })?;
     if access == Access::Write && conn.is_readonly("main").map_err(OpenError::Sqlite)? {
-        return Err(OpenError::ReadOnly { path: path.to_owned() });
+        return Err(OpenError::ReadOnly {
+            path: path.to_owned(),
+        });
     }
     Ok(conn)
 }
@@ -115,8 +121,13 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, OpenError> {
 fn inspect(path: &Path) -> Result<(), OpenError> {
     let here = || path.to_owned();
     let metadata = path.metadata().map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => OpenError::Missing { path: here() },
-        _ => OpenError::Io { path: here(), source },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            OpenError::Missing { path: here() }
+        }
+        _ => OpenError::Io {
+            path: here(),
+            source,
+        },
     })?;
     match (metadata.is_file(), metadata.len()) {
         (false, _) => Err(OpenError::NotAFile { path: here() }),
@@ -289,7 +300,10 @@ mod tests {
             (plain.join("below"), "no such file"),
             (folder.path().to_path_buf(), "not a regular file"),
             (write("empty.db", b""), "empty: not a database"),
-            (write("short.db", b"SQLite format 3"), "not a SQLite database"),
+            (
+                write("short.db", b"SQLite format 3"),
+                "not a SQLite database",
+            ),
             (write("cipher.db", &[0x5a; 4096]), "not a SQLite database"),
             (write("damaged.db", &damaged), "read the schema"),
         ] {
@@ -320,7 +334,11 @@ mod tests {
         let path = folder.path().join("v.db");
         drop(database(&path, "wal"));
         let writer = open(&path, Access::Write).unwrap();
-        let pragma = |name| writer.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+        let pragma = |name| {
+            writer
+                .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+                .unwrap()
+        };
         assert_eq!((pragma("synchronous"), pragma("foreign_keys")), (2, 0));
     }
 

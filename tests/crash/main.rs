@@ -305,3 +305,25 @@ fn a_reused_key_does_not_inherit_the_old_vector() {
         "the new memory waits for its own vector"
     );
 }
+
+/// A memory that was edited and given a new vector after a run was killed keeps the new one: replay looks at the row
+/// before it touches a point.
+#[test]
+fn replay_leaves_the_new_vector_of_an_edited_memory() {
+    for backend in BACKENDS {
+        let case = Case::new(backend);
+        let edited = 13;
+        let night = case.world.night_with("points.before=1*return(kill)");
+        assert_eq!(night.code, None, "{night:#?}");
+        let edit = "UPDATE memories SET content = 'edited', ttl_days = NULL WHERE id = ?1";
+        case.world.rows().execute(edit, [edited]).unwrap();
+        // Its new vector: that of another number, under the same id.
+        case.world.put_as("user:ana", edited, 777);
+        let point = case.world.all_points()[&support::point_id("user:ana", edited)].clone();
+        let night = case.world.night();
+        assert_eq!(night.code, Some(0), "{night:#?}");
+        assert!(case.world.ids().contains(&edited));
+        let now = &case.world.all_points()[&support::point_id("user:ana", edited)];
+        assert_eq!(*now, point, "{backend:?}: the new vector is gone");
+    }
+}

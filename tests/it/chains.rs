@@ -95,8 +95,15 @@ fn a_chain_across_two_owners_is_cut_between_them() {
     let ana = world.memory("ana", now() - 40 * DAY, Some(7));
     supersede(&world, bruno, ana);
     let night = world.night().expect(0);
-    assert_eq!(night.pass("orphans")["findings"]["broken_chain"], 1, "{night:#?}");
-    assert_eq!((world.ids(), world.point_rows()), ([bruno].into(), [bruno].into()));
+    assert_eq!(
+        night.pass("orphans")["findings"]["broken_chain"],
+        1,
+        "{night:#?}"
+    );
+    assert_eq!(
+        (world.ids(), world.point_rows()),
+        ([bruno].into(), [bruno].into())
+    );
     let hidden: i64 = world
         .rows()
         .query_row("SELECT superseded_by FROM memories", [], |row| row.get(0))

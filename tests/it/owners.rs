@@ -144,7 +144,10 @@ fn scopes_without_an_owners_table_are_never_touched() {
         ];
         assert_eq!(left, expected.map(str::to_owned).into());
 
-        world.configure("table = \"users\"\nid = \"id\"\ndeleted_at = \"deleted_at\"", "table = \"\"");
+        world.configure(
+            "table = \"users\"\nid = \"id\"\ndeleted_at = \"deleted_at\"",
+            "table = \"\"",
+        );
         world.configure("scope = \"user\"\n", "");
         world.ghost("user:ghost");
         world.night().expect(0).all_passes("idle");

@@ -71,7 +71,13 @@ fn points_that_are_still_there_after_a_completed_removal_are_noticed() {
 
 #[test]
 fn a_server_that_stumbles_once_is_asked_again() {
-    for method in ["Points/Scroll", "Points/Delete", "Points/Get", "Points/Facet", "Points/Count"] {
+    for method in [
+        "Points/Scroll",
+        "Points/Delete",
+        "Points/Get",
+        "Points/Facet",
+        "Points/Count",
+    ] {
         let peer = Peer::start();
         let world = store(&peer);
         peer.faults()

@@ -215,28 +215,39 @@ deleted_at = "deleted_at"
 
     /// Puts the points of rows.
     pub fn put(&self, points: &[(String, i64)]) {
-        match &self.points {
-            Points::Sqlite(path) => {
-                let mut db = open(path);
-                let tx = db.transaction().expect("begin");
-                for (namespace, id) in points {
-                    let vector: Vec<u8> =
-                        vector(*id).iter().flat_map(|x| x.to_le_bytes()).collect();
-                    tx.execute(
-                        "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4)",
-                        params![
-                            point_id(namespace, *id).to_string(),
-                            namespace,
-                            vector,
-                            payload(namespace, *id).to_string()
-                        ],
-                    )
-                    .expect("point");
-                }
-                tx.commit().expect("commit");
-            }
-            Points::Qdrant(collection) => collection.put(points),
+        let points: Vec<_> = points
+            .iter()
+            .map(|(namespace, id)| (namespace.clone(), *id, vector(*id)))
+            .collect();
+        self.put_vectors(&points);
+    }
+
+    /// Puts the point of a row with the vector of another.
+    pub fn put_as(&self, namespace: &str, id: i64, like: i64) {
+        self.put_vectors(&[(namespace.to_owned(), id, vector(like))]);
+    }
+
+    fn put_vectors(&self, points: &[(String, i64, Vec<f32>)]) {
+        let path = match &self.points {
+            Points::Sqlite(path) => path,
+            Points::Qdrant(collection) => return collection.put(points),
+        };
+        let mut db = open(path);
+        let tx = db.transaction().expect("begin");
+        for (namespace, id, vector) in points {
+            let vector: Vec<u8> = vector.iter().flat_map(|x| x.to_le_bytes()).collect();
+            tx.execute(
+                "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4)",
+                params![
+                    point_id(namespace, *id).to_string(),
+                    namespace,
+                    vector,
+                    payload(namespace, *id).to_string()
+                ],
+            )
+            .expect("point");
         }
+        tx.commit().expect("commit");
     }
 
     /// Every point of the vector store.

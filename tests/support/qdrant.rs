@@ -74,16 +74,16 @@ impl Collection {
         }
     }
 
-    pub fn put(&self, points: &[(String, i64)]) {
+    pub fn put(&self, points: &[(String, i64, Vec<f32>)]) {
         for chunk in points.chunks(500) {
             let points: Vec<PointStruct> = chunk
                 .iter()
-                .map(|(namespace, id)| {
+                .map(|(namespace, id, vector)| {
                     let payload = qdrant_client::Payload::try_from(super::payload(namespace, *id))
                         .expect("payload");
                     PointStruct::new(
                         super::point_id(namespace, *id).to_string(),
-                        super::vector(*id),
+                        vector.clone(),
                         payload,
                     )
                 })

@@ -230,7 +230,10 @@ mod tests {
             roles: Vec::new(),
             ttl_unit: std::time::Duration::from_secs(86_400),
         };
-        let rule = Rule { point_id, rows: &rows };
+        let rule = Rule {
+            point_id,
+            rows: &rows,
+        };
         let mut ledger = Ledger::default();
         for memory in memories {
             ledger.enter(&rule, memory, &namespace(), Timestamp::UNIX_EPOCH);

@@ -139,10 +139,7 @@ impl Sweep<'_> {
         Ok(rows)
     }
 
-    fn read_partition(
-        &self,
-        snapshot: &Snapshot,
-    ) -> Result<(Ledger, Vec<Candidate>), RowError> {
+    fn read_partition(&self, snapshot: &Snapshot) -> Result<(Ledger, Vec<Candidate>), RowError> {
         // Without vectors there is no rule and no point to miss; the rows of deleted owners still go.
         let config = self.view.config();
         let point_id = config

@@ -191,4 +191,3 @@ fn kind_of(error: &rusqlite::Error) -> RowErrorKind {
         _ => RowErrorKind::Other,
     }
 }
-

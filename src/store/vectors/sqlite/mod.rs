@@ -34,7 +34,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-
 /// Steps of the virtual machine between two looks at the stop flag: about a millisecond.
 const STEPS_PER_LOOK: i32 = 10_000;
 
@@ -71,8 +70,8 @@ impl SqliteVectors {
         access: Access,
         stop: Stop,
     ) -> Result<Self, VectorError> {
-        let mut connection =
-            crate::store::sqlite::open(&config.path, access).map_err(|error| cannot_open(config, error))?;
+        let mut connection = crate::store::sqlite::open(&config.path, access)
+            .map_err(|error| cannot_open(config, error))?;
         let watched = stop.clone();
         connection
             .progress_handler(STEPS_PER_LOOK, Some(move || watched.is_requested()))
@@ -360,9 +359,17 @@ fn values(
 fn cannot_open(config: &VectorTable, error: OpenError) -> VectorError {
     let path = config.path.display().to_string();
     match error {
-        OpenError::Missing { .. } => VectorError::Missing { what: format!("database {path}") },
-        OpenError::Sqlite(source) => VectorError::Sqlite { doing: format!("open vector database {path}"), source },
-        error => VectorError::Unreachable { url: path, reason: crate::error::chain(&error) },
+        OpenError::Missing { .. } => VectorError::Missing {
+            what: format!("database {path}"),
+        },
+        OpenError::Sqlite(source) => VectorError::Sqlite {
+            doing: format!("open vector database {path}"),
+            source,
+        },
+        error => VectorError::Unreachable {
+            url: path,
+            reason: crate::error::chain(&error),
+        },
     }
 }
 
