@@ -97,7 +97,7 @@ fn build(dir: &Path, rows: i64, expired: i64, dim: usize) -> Result<()> {
         )?;
     }
     for id in 0..rows {
-        let user = format!("user-{}", id % 100);
+        let user = format!("user-{}", (id / every) % 100);
         let is_expired = id % every == 0 && id / every < expired;
         tx.prepare_cached("INSERT INTO memories VALUES(?1, ?2, ?3, ?4, ?5, NULL, ?6, NULL)")?.execute(params![
             id,
