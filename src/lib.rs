@@ -20,6 +20,7 @@
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`demo`] | the store that `hypnos demo` builds |
+//! | [`pace`] | writing beside an agent that must not notice |
 //! | [`durable`], [`failpoint`] | files that survive a power cut, and tests that cut it |
 //!
 //! Dependencies point one way: `command -> engine -> {pass, guard, apply} -> {plan, view, store, state} -> memory`.
@@ -39,6 +40,7 @@ pub mod failpoint;
 pub mod guard;
 pub mod memory;
 pub mod output;
+pub mod pace;
 pub mod pass;
 pub mod plan;
 pub mod report;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{PointId, Role};
+use crate::pace::Pace;
 use crate::state::{Intent, IntentId, Settled, SkipReason, State};
 use crate::store::image::{PointImage, RowImage};
 use crate::store::rows::{Fate, Writer};
 
-use super::pace::Pace;
 use super::{ApplyError, Job};
 
 /// An intent that is in the state file, with the unit that it removes.
@@ -42,7 +42,7 @@ pub(super) fn rows(
         .map(|(written, fate)| (written.id, settled(*fate)))
         .collect();
     hit(Failpoint::SettleBefore)?;
-    state.settle(&settled, job.now)?;
+    pace.calmly(|| state.settle(&settled, job.now))?;
     hit(Failpoint::SettleWritten)?;
     Ok(fates)
 }

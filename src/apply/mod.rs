@@ -9,7 +9,7 @@
 //! 5. give back the points of rows that changed meanwhile;
 //! 6. mark the intents as done.
 //!
-//! No transaction is held across a call to the vector store, and each is short: [`pace`] sizes them.
+//! No transaction is held across a call to the vector store, and each is short, see [`crate::pace`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,14 +26,15 @@ use crate::store::vectors::{VectorError, VectorStore};
 use crate::store::{MAIN, Stores};
 
 mod finish;
-mod pace;
 mod points;
 mod recheck;
 pub mod replay;
 mod rows;
 
 /// Actions that share one round of intents, point removals and row transactions.
-const BATCH: usize = 1000;
+const BATCH: usize = 500;
+/// Rows that one transaction removes at the most.
+const LARGEST_TRANSACTION: usize = 500;
 
 /// What applying needs to know.
 pub struct Job<'a> {

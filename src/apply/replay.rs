@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::pace::Pace;
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Unread};
 use crate::report::{Applied, count};
@@ -15,9 +16,8 @@ use crate::store::MAIN;
 use crate::store::rows::{Fate, Partition, Wanted, Writer};
 
 use super::finish::{self, Written};
-use super::pace::Pace;
 use super::recheck::owner_still_so;
-use super::{ApplyError, Job, partition, points};
+use super::{ApplyError, Job, LARGEST_TRANSACTION, partition, points};
 
 /// Intents read at once, each with its pre-image.
 const AT_ONCE: u32 = 1000;
@@ -137,7 +137,13 @@ fn replay_rows(
     stay.iter()
         .for_each(|written| count(&mut done.skipped, written.intent.kind, 1));
 
-    let fates = finish::rows(job, &mut writer, state, &mut Pace::default(), &go)?;
+    let fates = finish::rows(
+        job,
+        &mut writer,
+        state,
+        &mut Pace::up_to(LARGEST_TRANSACTION),
+        &go,
+    )?;
     for (written, fate) in go.iter().zip(fates) {
         let is_done = matches!(fate, Fate::Removed | Fate::Absent);
         count(

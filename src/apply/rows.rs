@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{MemoryId, Namespace, PointId, Role};
+use crate::pace::Pace;
 use crate::plan::{Action, Target};
 use crate::report::{Applied, count};
 use crate::state::{Intent, State};
@@ -13,9 +14,8 @@ use crate::store::rows::{Fate, Partition, Wanted, Writer};
 use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::finish::{self, Written};
-use super::pace::Pace;
 use super::recheck::owner_still_so;
-use super::{ApplyError, BATCH, Job};
+use super::{ApplyError, BATCH, Job, LARGEST_TRANSACTION};
 
 /// Applies the row actions of one row database, batch by batch.
 pub(super) fn apply(
@@ -28,7 +28,7 @@ pub(super) fn apply(
         return Ok(());
     };
     let mut writer = job.stores.rows.writer(partition)?;
-    let mut pace = Pace::default();
+    let mut pace = Pace::up_to(LARGEST_TRANSACTION);
     job.states.with(&partition.name, |state| {
         for batch in actions.chunks(BATCH) {
             if job.cx.stop.is_requested() {
@@ -58,7 +58,7 @@ fn apply_batch(
         return Ok(());
     }
     hit(Failpoint::IntentBefore)?;
-    let ids = state.intend(job.run, job.pass, &intents)?;
+    let ids = pace.calmly(|| state.intend(job.run, job.pass, &intents))?;
     hit(Failpoint::IntentWritten)?;
     let written: Vec<Written> = ids
         .into_iter()

@@ -28,6 +28,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+/// Page cache of a writer, in KiB: keys of points are scattered over their index, which is read again and again else.
+const WRITER_CACHE_KIB: i64 = 32 * 1024;
 /// How long a reader waits for a lock.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a writer waits for a lock: a run that is asked to stop must end within five seconds.
@@ -158,6 +160,7 @@ fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
 fn open_for_writing(path: &Path) -> rusqlite::Result<Connection> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_PATIENCE)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     Ok(conn)
 }
 

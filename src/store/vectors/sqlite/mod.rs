@@ -20,11 +20,11 @@ use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::{PointImage, SqlValue};
 
+use crate::pace::Pace;
 use crate::store::sqlite::{Access, OpenError};
 
 use super::{Description, PointHead, Selector, VectorError, VectorReader, VectorStore};
 use schema::Table;
-use write::Pacer;
 
 mod keys;
 pub mod read;
@@ -46,7 +46,9 @@ pub struct SqliteVectors {
     dimensions: Cell<Option<u64>>,
     /// The keys in a spelling that no index leads to, once they were needed.
     irregular: OnceCell<HashMap<PointId, Vec<SqlValue>>>,
-    pacer: Cell<Pacer>,
+    pace: Cell<Pace>,
+    /// Rows written since the WAL was folded in.
+    unfolded: Cell<usize>,
 }
 
 /// One row of the table, found by the id of its point.
@@ -83,7 +85,8 @@ impl SqliteVectors {
             stop,
             dimensions: Cell::new(None),
             irregular: OnceCell::new(),
-            pacer: Cell::new(Pacer::default()),
+            pace: Cell::new(Pace::up_to(write::LARGEST_BATCH)),
+            unfolded: Cell::new(0),
         };
         store.check_namespaces(namespace_column)?;
         if access == Access::Write {

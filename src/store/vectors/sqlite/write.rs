@@ -1,15 +1,11 @@
 //! Removing points and putting them back.
 //!
 //! Mechanics: rows are looked up before the write lock is taken, and inside it removed by their key, provided that
-//! they still have the same id. Each transaction is IMMEDIATE and as large as fits the time that a lock may be held;
-//! before the next one there is a pause at least as long, in which other writers get in. A WAL is folded in by hypnos
-//! itself, between two transactions and after few of them: else the next commit of someone else would have to.
-
-use std::time::Duration;
+//! they still have the same id. Each transaction is IMMEDIATE and small, see [`crate::pace`]. A WAL is folded in by
+//! hypnos itself, between two transactions and after few of them: else the next commit of someone else would have to.
 
 use rusqlite::{Transaction, TransactionBehavior};
 
-use crate::clock::{self, Stopwatch};
 use crate::memory::PointId;
 use crate::store::image::{PointImage, RowImage, SqlValue};
 use crate::store::vectors::VectorError;
@@ -17,60 +13,11 @@ use crate::store::vectors::VectorError;
 use super::schema::{Table, quote};
 use super::{Located, SqliteVectors, failed};
 
-/// How long one transaction should hold the write lock.
-const MAX_HOLD: Duration = Duration::from_millis(8);
-/// The longest pause after a lock that was held for too long all the same (a disk that stood still).
-const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// Fewer rows than this would cost more in commits than they leave to others.
-const SMALLEST_BATCH: usize = 32;
-const LARGEST_BATCH: usize = 400;
-/// Rows after which the WAL is folded in: short of the thousand pages after which another connection would do it.
-const ROWS_PER_CHECKPOINT: usize = 400;
-
-/// Decides how many rows one transaction takes, and how long to wait before it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pacer {
-    batch: usize,
-    /// The shortest time that a lock was held: what a commit costs on this disk, however few the rows.
-    shortest: Duration,
-    /// When the last lock was let go, and how long it had been held.
-    last: Option<(Stopwatch, Duration)>,
-    /// Rows written since the WAL was folded in.
-    unfolded: usize,
-}
-
-impl Default for Pacer {
-    fn default() -> Self {
-        Self {
-            batch: 64,
-            shortest: Duration::MAX,
-            last: None,
-            unfolded: 0,
-        }
-    }
-}
-
-impl Pacer {
-    /// The time that is still to be left to others.
-    fn pause(&self) -> Duration {
-        self.last.map_or(Duration::ZERO, |(since, held)| {
-            held.min(MAX_PAUSE).saturating_sub(since.elapsed())
-        })
-    }
-
-    /// Learns from a lock that was just let go. Where the commit alone takes longer than [`MAX_HOLD`], smaller batches
-    /// would only make more of them: the rows get half of that time on top.
-    fn held(&mut self, held: Duration) {
-        self.shortest = self.shortest.min(held);
-        let allowed = MAX_HOLD.max(self.shortest + MAX_HOLD / 2);
-        if held > allowed {
-            self.batch = (self.batch * 3 / 4).max(SMALLEST_BATCH);
-        } else if held < allowed * 3 / 4 {
-            self.batch = (self.batch * 5 / 4).min(LARGEST_BATCH);
-        }
-        self.last = Some((Stopwatch::start(), held));
-    }
-}
+/// The largest transaction, in rows.
+pub(super) const LARGEST_BATCH: usize = 400;
+/// Rows after which the WAL is folded in: each dirties some three pages, and what is folded in at once is what the disk
+/// is busy with at once.
+const ROWS_PER_CHECKPOINT: usize = 100;
 
 impl SqliteVectors {
     pub(super) fn delete_sql(&self) -> String {
@@ -92,7 +39,7 @@ impl SqliteVectors {
         });
         let mut rest = &rows[..];
         while !rest.is_empty() {
-            let (batch, later) = rest.split_at(self.pacer.get().batch.min(rest.len()));
+            let (batch, later) = rest.split_at(self.pace.get().size().min(rest.len()));
             self.write("remove points", batch.len(), || self.delete_rows(batch))?;
             rest = later;
         }
@@ -122,7 +69,7 @@ impl SqliteVectors {
         let ids: Vec<PointId> = images.iter().map(|image| image.id.clone()).collect();
         let mut rest = 0..rows.len();
         while !rest.is_empty() {
-            let end = rest.end.min(rest.start + self.pacer.get().batch);
+            let end = rest.end.min(rest.start + self.pace.get().size());
             self.write("put back points", end - rest.start, || {
                 let existing = self.locate(&ids[rest.start..end])?;
                 self.delete_rows(&existing)?;
@@ -197,7 +144,7 @@ impl SqliteVectors {
         Ok((!is_taken).then_some(rowid))
     }
 
-    /// Runs `work` on so many rows in one IMMEDIATE transaction, after the pause that the last one made due.
+    /// Runs `work` on so many rows in one IMMEDIATE transaction.
     fn write(
         &self,
         doing: &'static str,
@@ -205,22 +152,23 @@ impl SqliteVectors {
         work: impl FnOnce() -> Result<(), VectorError>,
     ) -> Result<(), VectorError> {
         self.check_stop()?;
-        let mut pacer = self.pacer.get();
-        clock::pause(pacer.pause());
-        let transaction =
-            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-                .map_err(failed(doing))?;
-        let watch = Stopwatch::start();
-        work()?;
-        transaction.commit().map_err(failed(doing))?;
-        pacer.held(watch.elapsed());
-        pacer.unfolded += rows;
-        if pacer.unfolded >= ROWS_PER_CHECKPOINT {
-            pacer.unfolded = 0;
-            self.fold_wal()?;
-        }
-        self.pacer.set(pacer);
-        Ok(())
+        let mut pace = self.pace.get();
+        let result = pace.run(|| {
+            let transaction =
+                Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+                    .map_err(failed(doing))?;
+            work()?;
+            transaction.commit().map_err(failed(doing))
+        });
+        self.unfolded.set(self.unfolded.get() + rows);
+        let folded = if result.is_ok() && self.unfolded.get() >= ROWS_PER_CHECKPOINT {
+            self.unfolded.set(0);
+            pace.calmly(|| self.fold_wal())
+        } else {
+            Ok(())
+        };
+        self.pace.set(pace);
+        result.and(folded)
     }
 
     /// Copies what the WAL holds into the database, as far as no reader is in the way; without a WAL it does nothing.
@@ -228,46 +176,5 @@ impl SqliteVectors {
         self.connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
             .map_err(failed("checkpoint the vector database"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn batch_after(holds: &[u64]) -> usize {
-        let mut pacer = Pacer::default();
-        for millis in holds {
-            pacer.held(Duration::from_millis(*millis));
-        }
-        pacer.batch
-    }
-
-    #[test]
-    fn batches_follow_the_time_that_a_lock_is_held() {
-        for (holds, batch) in [
-            (&[][..], 64),
-            (&[1; 9], 400),
-            (&[1, 7, 7, 7], 80),
-            (&[1, 20], 60),
-            (&[1, 20, 20, 20, 20, 20], 32),
-            // A disk on which every commit takes 30 ms: shorter than that it never gets.
-            (&[30; 5], 64),
-            (&[30, 90], 48),
-            (&[30, 90, 10], 60),
-        ] {
-            assert_eq!(batch_after(holds), batch, "{holds:?}");
-        }
-    }
-
-    #[test]
-    fn others_get_as_long_as_the_lock_was_held() {
-        let mut pacer = Pacer::default();
-        assert_eq!(pacer.pause(), Duration::ZERO);
-        pacer.held(Duration::from_millis(500));
-        let pause = pacer.pause();
-        assert!(pause > Duration::from_millis(300) && pause <= Duration::from_millis(500));
-        pacer.held(Duration::from_mins(1));
-        assert!(pacer.pause() <= MAX_PAUSE);
     }
 }
