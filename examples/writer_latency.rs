@@ -51,6 +51,8 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&dir)?;
     build(&dir, rows, expired, usize::try_from(dim)?)?;
 
+    // What building the store left to be written out is not the agent's to wait for.
+    Command::new("sync").status()?;
     let idle = beside_writer(&dir, || Ok(std::thread::sleep(Duration::from_secs(5))))?;
     let mut night = None;
     let busy = beside_writer(&dir, || {

@@ -41,6 +41,24 @@ pub(super) fn spellings(id: &PointId) -> Vec<SqlValue> {
     }
 }
 
+/// The forms of a UUID that [`spellings`] lists, as aggregates over the quoted column of the key: whether the table has
+/// a key that may be of it, in the same order.
+pub(super) fn forms(column: &str) -> String {
+    let text = |length: u32, letters: &str| {
+        format!(
+            "max(typeof({column}) = 'text' AND length({column}) = {length} AND NOT {column} GLOB '*[{letters}]*')"
+        )
+    };
+    [
+        text(36, "A-F"),
+        text(32, "A-F"),
+        text(36, "a-f"),
+        text(32, "a-f"),
+        format!("max(typeof({column}) = 'blob')"),
+    ]
+    .join(", ")
+}
+
 /// A condition, on the quoted column of the key, that every other spelling of a UUID meets: in braces, as a URN, in
 /// letters of both cases.
 pub(super) fn irregular(column: &str) -> String {

@@ -45,6 +45,10 @@ pub struct SqliteVectors {
     /// Dimensions of the vectors, once one was seen.
     dimensions: Cell<Option<u64>>,
     /// The keys in a spelling that no index leads to, once they were needed.
+    /// Whether points were put back: they may be of a form that the table had no key of any more.
+    putting_back: Cell<bool>,
+    /// Which forms of UUIDs there are, see [`keys::forms`].
+    forms: OnceCell<Vec<bool>>,
     irregular: OnceCell<HashMap<PointId, Vec<SqlValue>>>,
     pace: Cell<Pace>,
     /// Rows written since the WAL was folded in.
@@ -84,6 +88,8 @@ impl SqliteVectors {
             table,
             stop,
             dimensions: Cell::new(None),
+            putting_back: Cell::new(false),
+            forms: OnceCell::new(),
             irregular: OnceCell::new(),
             pace: Cell::new(Pace::up_to(write::LARGEST_BATCH)),
             unfolded: Cell::new(0),
@@ -181,7 +187,11 @@ impl SqliteVectors {
 
     fn locate_one(&self, id: &PointId, located: &mut Vec<Located>) -> Result<(), VectorError> {
         let before = located.len();
-        let spellings = keys::spellings(id);
+        let mut spellings = keys::spellings(id);
+        if matches!(id, PointId::Uuid(_)) && !self.putting_back.get() {
+            let mut in_use = self.forms()?.iter();
+            spellings.retain(|_| in_use.next().copied().unwrap_or(true));
+        }
         let spellings = match (self.table.id_is_rowid, id) {
             (true, PointId::Number(_)) => &spellings[..spellings.len() - 1],
             (true, _) => return Ok(()),
@@ -254,6 +264,28 @@ impl SqliteVectors {
             "SELECT {id}, {} FROM {name} {condition}",
             self.table.key_list()
         )
+    }
+
+    /// Which forms of UUIDs the table has keys of: an agent writes one, and looking for the others would cost a page each.
+    fn forms(&self) -> Result<&[bool], VectorError> {
+        if let Some(known) = self.forms.get() {
+            return Ok(known);
+        }
+        let Table { name, id, .. } = &self.table;
+        let found = self
+            .connection
+            .query_row(
+                &format!("SELECT {} FROM {name}", keys::forms(id)),
+                [],
+                |row| {
+                    // Of a table without rows nothing is known.
+                    (0..5)
+                        .map(|form| Ok(row.get::<_, Option<bool>>(form)?.unwrap_or(true)))
+                        .collect()
+                },
+            )
+            .map_err(failed("look at the keys of points"))?;
+        Ok(self.forms.get_or_init(|| found))
     }
 
     /// The keys in a spelling that is looked up under no index.

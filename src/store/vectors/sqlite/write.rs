@@ -62,6 +62,7 @@ impl SqliteVectors {
     }
 
     pub(super) fn insert_images(&self, images: &[PointImage]) -> Result<(), VectorError> {
+        self.putting_back.set(true);
         let rows = images
             .iter()
             .map(|image| self.read_image(image))
