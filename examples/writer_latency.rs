@@ -53,7 +53,10 @@ fn main() -> Result<()> {
 
     // What building the store left to be written out is not the agent's to wait for.
     Command::new("sync").status()?;
-    let idle = beside_writer(&dir, || Ok(std::thread::sleep(Duration::from_secs(5))))?;
+    let idle = beside_writer(&dir, || {
+        std::thread::sleep(Duration::from_secs(5));
+        Ok(())
+    })?;
     let mut night = None;
     let busy = beside_writer(&dir, || {
         night = Some(hypnos(&dir)?);
@@ -111,6 +114,7 @@ fn build(dir: &Path, rows: i64, expired: i64, dim: usize) -> Result<()> {
         ])?;
         let namespace = format!("user:{user}");
         let key = format!("{namespace}::{id}");
+        #[expect(clippy::cast_precision_loss, reason = "any vector will do")]
         let vector: Vec<u8> = (0..dim)
             .flat_map(|i| ((id as f32) + (i as f32)).sin().to_le_bytes())
             .collect();
@@ -198,7 +202,7 @@ fn beside_writer(dir: &Path, work: impl FnOnce() -> Result<()>) -> Result<(f64, 
 /// Inserts a row every 5 ms until a file appears, and prints how late each was done.
 fn write_until_told(database: &Path, stop: &Path) -> Result<()> {
     let db = Connection::open(database)?;
-    db.busy_timeout(Duration::from_secs(60))?;
+    db.busy_timeout(Duration::from_mins(1))?;
     db.execute_batch("PRAGMA synchronous = FULL")?;
     let mut waits = Vec::new();
     let start = Instant::now();
@@ -211,12 +215,14 @@ fn write_until_told(database: &Path, stop: &Path) -> Result<()> {
             "INSERT INTO memories(user_id, content, content_hash, created_at) VALUES('user-1', 'written at night', hex(randomblob(32)), unixepoch())",
         )?
         .execute([])?;
-        waits.push((start.elapsed() - due).as_secs_f64() * 1000.0);
+        waits.push(start.elapsed().checked_sub(due).unwrap().as_secs_f64() * 1000.0);
         if n % 20 == 0 && stop.exists() {
             break;
         }
     }
-    waits.iter().for_each(|wait| println!("{wait:.3}"));
+    for wait in waits {
+        println!("{wait:.3}");
+    }
     Ok(())
 }
 

@@ -134,8 +134,9 @@ fn replay_rows(
         .map(|written| (written.id, Settled::Skipped(SkipReason::Changed)))
         .collect();
     state.settle(&settled, job.now)?;
-    stay.iter()
-        .for_each(|written| count(&mut done.skipped, written.intent.kind, 1));
+    for written in &stay {
+        count(&mut done.skipped, written.intent.kind, 1);
+    }
 
     let fates = finish::rows(
         job,

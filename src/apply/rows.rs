@@ -207,18 +207,21 @@ fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) ->
     }
 }
 
+/// The points of each memory.
+type PointsOf = HashMap<MemoryId, Vec<PointId>>;
+
 /// The memories of a batch that exist, and their points by the rule of the store.
 fn points_of(
     job: &Job<'_>,
     writer: &mut Writer,
     wanted: &[Wanted],
-) -> Result<(HashSet<MemoryId>, HashMap<MemoryId, Vec<PointId>>), ApplyError> {
+) -> Result<(HashSet<MemoryId>, PointsOf), ApplyError> {
     let ids: Vec<MemoryId> = wanted
         .iter()
         .flat_map(|wanted| std::iter::once(&wanted.id).chain(&wanted.behind))
         .cloned()
         .collect();
-    let mut points: HashMap<MemoryId, Vec<PointId>> = HashMap::new();
+    let mut points = PointsOf::new();
     let mut linked: HashMap<(Namespace, String), HashMap<String, MemoryId>> = HashMap::new();
     let memories = writer.memories(&[Role::Point], &ids)?;
     let present = memories

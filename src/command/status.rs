@@ -50,7 +50,8 @@ struct Status {
 
 #[derive(Debug, Serialize)]
 struct Run {
-    run: String,
+    #[serde(rename = "run")]
+    id: String,
     command: String,
     started_at: Timestamp,
     /// `unfinished` while it runs, and for ever when it was killed.
@@ -62,7 +63,8 @@ struct Run {
 
 #[derive(Debug, Serialize)]
 struct Pass {
-    pass: PassName,
+    #[serde(rename = "pass")]
+    name: PassName,
     outcome: String,
     applied: Value,
     skipped: Value,
@@ -79,7 +81,7 @@ impl Run {
         let exit = end.as_ref().map(|end| end.exit);
         let finished_at = end.as_ref().map(|end| end.finished_at);
         Self {
-            run: row.run,
+            id: row.run,
             command: row.command,
             started_at: row.started_at,
             outcome: end.map_or_else(|| "unfinished".to_owned(), |end| end.outcome),
@@ -105,7 +107,7 @@ impl Pass {
             ..
         } = row;
         Self {
-            pass,
+            name: pass,
             outcome,
             applied,
             skipped,
@@ -118,7 +120,7 @@ impl Pass {
     }
 
     fn summary(&self) -> String {
-        let mut line = format!("{:<8}  {:<8}", self.pass.as_str(), self.outcome);
+        let mut line = format!("{:<8}  {:<8}", self.name.as_str(), self.outcome);
         let parts = [
             ("", &self.applied),
             ("skipped ", &self.skipped),
@@ -176,14 +178,14 @@ impl Status {
             out.line("  no run yet");
         }
         for Run {
-            run,
+            id,
             started_at,
             outcome,
             passes,
             ..
         } in &self.runs
         {
-            out.line(&format!("  {started_at:.0}  {outcome}  {run}"));
+            out.line(&format!("  {started_at:.0}  {outcome}  {id}"));
             for pass in passes {
                 out.line(&format!("    {}", pass.summary()));
             }

@@ -71,7 +71,8 @@ impl Out {
 pub fn failure(failure: &crate::error::Failure) {
     #[derive(Serialize)]
     struct Error<'a> {
-        error: &'a str,
+        #[serde(rename = "error")]
+        message: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         hint: Option<&'a str>,
         exit: u8,
@@ -85,7 +86,7 @@ pub fn failure(failure: &crate::error::Failure) {
     out.object(
         "error",
         &Error {
-            error: message,
+            message,
             hint: hint.as_deref(),
             exit: exit.code(),
         },

@@ -52,9 +52,9 @@ impl Pass for Ttl {
         view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
             let (actions, findings) = rule.plan(partition, snapshot)?;
             plan.actions.extend(actions);
-            findings
-                .into_iter()
-                .for_each(|(finding, count)| plan.found(finding, count));
+            for (finding, count) in findings {
+                plan.found(finding, count);
+            }
             Ok(())
         })?;
         Ok(plan)

@@ -98,10 +98,12 @@ fn a_dry_run_lists_exactly_what_the_run_then_takes() {
                 );
                 match action["action"].as_str().unwrap() {
                     "delete" => {
-                        assert!(rows.insert(action["id"].as_str().unwrap().parse::<i64>().unwrap()))
+                        assert!(
+                            rows.insert(action["id"].as_str().unwrap().parse::<i64>().unwrap())
+                        );
                     }
                     "drop_point" => {
-                        assert!(points.insert(action["point"].as_str().unwrap().to_owned()))
+                        assert!(points.insert(action["point"].as_str().unwrap().to_owned()));
                     }
                     other => panic!("{other}"),
                 }

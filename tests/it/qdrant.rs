@@ -90,7 +90,8 @@ fn a_server_that_stumbles_once_is_asked_again() {
 
 #[test]
 fn an_interrupted_scroll_is_no_empty_answer() {
-    for method in ["Points/Scroll"] {
+    {
+        let method = "Points/Scroll";
         let peer = Peer::start();
         let world = store(&peer);
         peer.faults()
@@ -134,7 +135,7 @@ fn a_server_that_goes_away_and_comes_back() {
 fn a_slow_server_is_waited_for_only_so_long() {
     let peer = Peer::start();
     let world = store(&peer);
-    peer.faults().slow("Points/Delete", Duration::from_secs(60));
+    peer.faults().slow("Points/Delete", Duration::from_mins(1));
     let night = world.night().expect(1);
     assert!(night.stdout.contains("longer than 2 s"), "{night:#?}");
     peer.faults().clear();

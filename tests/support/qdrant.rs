@@ -1,4 +1,4 @@
-//! The Qdrant of the tests: the peer in this process, or the server that HYPNOS_TEST_QDRANT_URL names.
+//! The Qdrant of the tests: the peer in this process, or the server that `HYPNOS_TEST_QDRANT_URL` names.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -118,20 +118,22 @@ impl RowError {
     #[must_use]
     pub fn kind(&self) -> RowErrorKind {
         match self {
-            Self::Open(OpenError::Sqlite(source)) => kind_of(source),
             Self::Open(OpenError::NotADatabase { .. }) => RowErrorKind::Corrupt,
-            Self::Open(OpenError::ReadOnly { .. } | OpenError::Io { .. }) => RowErrorKind::Other,
-            Self::Open(_) => RowErrorKind::Missing,
+            Self::Open(
+                OpenError::Missing { .. } | OpenError::NotAFile { .. } | OpenError::Empty { .. },
+            ) => RowErrorKind::Missing,
             Self::NoTable { .. }
             | Self::NoColumn { .. }
             | Self::Schema { .. }
             | Self::Probe { .. } => RowErrorKind::Schema,
-            Self::NoOwners { .. } | Self::UnreadableOwners { .. } => RowErrorKind::Other,
+            Self::Open(OpenError::ReadOnly { .. } | OpenError::Io { .. })
+            | Self::NoOwners { .. }
+            | Self::UnreadableOwners { .. } => RowErrorKind::Other,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => RowErrorKind::Missing,
                 _ => RowErrorKind::Other,
             },
-            Self::Sqlite { source, .. } => kind_of(source),
+            Self::Open(OpenError::Sqlite(source)) | Self::Sqlite { source, .. } => kind_of(source),
         }
     }
 
