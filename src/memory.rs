@@ -101,6 +101,24 @@ impl Namespace {
         })
     }
 
+    /// The namespace of a row that names none: no value of a store parses to it.
+    #[must_use]
+    pub fn nobody() -> Self {
+        Self {
+            raw: ":".into(),
+            colon: 0,
+        }
+    }
+
+    /// The same namespace in one spelling: two programs rarely write a UUID alike.
+    #[must_use]
+    pub fn normal(&self) -> String {
+        match Uuid::try_parse(self.owner()) {
+            Ok(uuid) => format!("{}:{uuid}", self.scope()),
+            Err(_) => self.raw.to_string(),
+        }
+    }
+
     /// The kind of owner: `user`, `team`, `world`.
     #[must_use]
     pub fn scope(&self) -> &str {

@@ -217,6 +217,8 @@ pub enum Finding {
     BrokenChain,
     /// Points of a namespace whose rows could not be read: left alone.
     UnreadNamespace,
+    /// Points of namespaces in which not one point fits a live row: the rule of their ids is wrong. Left alone.
+    RuleMismatch,
     /// Something absent that was seen for the first time, or too young to be believed.
     Settling,
 }
@@ -235,6 +237,7 @@ impl Finding {
             Self::PointWithoutNamespace => "point_without_namespace",
             Self::BrokenChain => "broken_chain",
             Self::UnreadNamespace => "unread_namespace",
+            Self::RuleMismatch => "rule_mismatch",
             Self::Settling => "settling",
         }
     }

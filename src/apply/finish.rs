@@ -9,6 +9,7 @@ use crate::state::{Intent, IntentId, Settled, SkipReason, State};
 use crate::store::image::{PointImage, RowImage};
 use crate::store::rows::{Fate, Writer};
 
+use super::recheck::owner_still_so;
 use super::{ApplyError, Job};
 
 /// An intent that is in the state file, with the unit that it removes.
@@ -28,7 +29,7 @@ pub(super) fn rows(
     hit(Failpoint::PointsBefore)?;
     remove_points(job, written)?;
     hit(Failpoint::PointsRemoved)?;
-    let fates = remove_rows(writer, pace, written)?;
+    let fates = remove_unless_revived(job, writer, pace, written)?;
     let left: Vec<&Intent> = written
         .iter()
         .zip(&fates)
@@ -64,6 +65,32 @@ fn remove_points(job: &Job<'_>, written: &[Written]) -> Result<(), ApplyError> {
         Some(vectors) if !points.is_empty() => Ok(vectors.remove(&points)?),
         _ => Ok(()),
     }
+}
+
+/// Removes the rows but those whose owner has come back while the points went.
+fn remove_unless_revived(
+    job: &Job<'_>,
+    writer: &mut Writer,
+    pace: &mut Pace,
+    written: &[Written],
+) -> Result<Vec<Fate>, ApplyError> {
+    let owners = job.owners_for(written.iter().map(|written| written.intent.reason))?;
+    let still_so = |written: &Written| {
+        let namespace = written.intent.namespace.as_ref();
+        namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason))
+    };
+    if written.iter().all(still_so) {
+        return remove_rows(writer, pace, written);
+    }
+    let mut fates = Vec::with_capacity(written.len());
+    for written in written {
+        fates.push(if still_so(written) {
+            remove_rows(writer, pace, std::slice::from_ref(written))?.remove(0)
+        } else {
+            Fate::Changed
+        });
+    }
+    Ok(fates)
 }
 
 fn remove_rows(
@@ -155,7 +182,7 @@ pub(super) fn put_missing_back(job: &Job<'_>, images: &[&PointImage]) -> Result<
 }
 
 /// Whether the row that is there now is the memory that the intent was about, edited; and not another memory that got
-/// its key, which must not inherit its vector.
+/// its key, which must not inherit its vector. They are told apart by when they were created, else by what they say.
 fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result<bool, ApplyError> {
     let (Some(id), Some(unit)) = (&intent.memory, &intent.unit) else {
         return Ok(false);
@@ -167,14 +194,16 @@ fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result
     else {
         return Ok(false);
     };
+    if now == unit.root {
+        return Ok(true);
+    }
     let rows = &job.stores.config.rows;
-    let same = |role| {
-        rows.source(role)
-            .map(|source| same_column(&unit.root, &now, &source.column))
-    };
+    // A value inside JSON changes its column with every edit, and tells nothing.
+    let plain = |role| rows.source(role).filter(|source| source.json.is_none());
+    let same = |role| plain(role).map(|source| same_column(&unit.root, &now, &source.column));
     Ok(same(Role::CreatedAt)
         .or_else(|| same(Role::Content))
-        .unwrap_or(false))
+        .unwrap_or(true))
 }
 
 fn same_column(then: &RowImage, now: &RowImage, column: &str) -> bool {

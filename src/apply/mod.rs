@@ -26,6 +26,7 @@ use crate::store::vectors::{VectorError, VectorStore};
 use crate::store::{MAIN, Stores};
 
 mod finish;
+mod kept;
 mod points;
 mod recheck;
 pub mod replay;

@@ -83,20 +83,18 @@ impl<'a> Recheck<'a> {
         let mut linked: HashMap<Namespace, Vec<String>> = HashMap::new();
         reader.snapshot(|snapshot| {
             snapshot.scan(&[Role::Point], &mut |memory| {
-                if let Some(namespace) = memory
-                    .namespace
-                    .as_ref()
-                    .filter(|ns| self.namespaces.contains(ns))
-                {
-                    match rule.derive(&memory, namespace) {
-                        Derived::Id(point) if self.watched.contains(&point) => {
-                            called.insert(point);
-                        }
-                        Derived::ByPayload { value, .. } => {
-                            linked.entry(namespace.clone()).or_default().push(value)
-                        }
-                        Derived::Id(_) | Derived::None { .. } => {}
+                match rule.derive(&memory) {
+                    // Whose row it is does not matter: it calls for the point.
+                    Derived::Id(point) if self.watched.contains(&point) => {
+                        called.insert(point);
                     }
+                    Derived::ByPayload { value, .. } => {
+                        let namespace = memory.namespace.filter(|ns| self.namespaces.contains(ns));
+                        if let Some(namespace) = namespace {
+                            linked.entry(namespace).or_default().push(value);
+                        }
+                    }
+                    Derived::Id(_) | Derived::None { .. } => {}
                 }
                 ControlFlow::Continue(())
             })

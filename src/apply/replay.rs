@@ -97,7 +97,7 @@ fn replay_partition(
             let (drops, rows): (Vec<_>, Vec<_>) =
                 written.partition(|written| written.intent.kind == ActionKind::DropPoint);
             if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
-                replay_rows(job, partition, state, rows, done)?;
+                replay_rows(job, partition, state, pass, rows, done)?;
             }
             if !drops.is_empty() {
                 points::replay(job, partition, state, drops, done)?;
@@ -110,9 +110,12 @@ fn replay_rows(
     job: &Job<'_>,
     partition: &Partition,
     state: &State,
+    pass: PassName,
     written: Vec<Written>,
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
+    // A pass that was switched off since wants nothing removed.
+    let is_wanted = pass.is_enabled(&job.stores.config.passes);
     let mut writer = job.stores.rows.writer(partition)?;
     writer.can_write()?;
     let owners = job.owners_for(written.iter().map(|written| written.intent.reason))?;
@@ -121,7 +124,7 @@ fn replay_rows(
         let namespace = written.intent.namespace.as_ref();
         let same_owner =
             namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason));
-        if same_owner && is_as_it_was(&mut writer, &written)? {
+        if is_wanted && same_owner && is_as_it_was(&mut writer, &written)? {
             go.push(written);
         } else {
             stay.push(written);

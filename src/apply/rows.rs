@@ -14,6 +14,7 @@ use crate::store::rows::{Fate, Partition, Wanted, Writer};
 use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::finish::{self, Written};
+use super::kept::{self, Kept};
 use super::recheck::owner_still_so;
 use super::{ApplyError, BATCH, Job, LARGEST_TRANSACTION};
 
@@ -27,6 +28,7 @@ pub(super) fn apply(
     let Some(partition) = partition.filter(|_| !actions.is_empty()) else {
         return Ok(());
     };
+    let kept = kept::points(job, partition, actions)?;
     let mut writer = job.stores.rows.writer(partition)?;
     let mut pace = Pace::up_to(LARGEST_TRANSACTION);
     job.states.with(&partition.name, |state| {
@@ -35,7 +37,7 @@ pub(super) fn apply(
                 done.interrupted = true;
                 return Ok(());
             }
-            apply_batch(job, &mut writer, state, &mut pace, batch, done)?;
+            apply_batch(job, &mut writer, state, &mut pace, &kept, batch, done)?;
             job.cx.progress.advance(batch.len() as u64);
         }
         Ok(())
@@ -47,13 +49,14 @@ fn apply_batch(
     writer: &mut Writer,
     state: &State,
     pace: &mut Pace,
+    kept: &Kept,
     batch: &[Action],
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
     let batch = still_wanted(job, batch, done)?;
     // A locked file is found before any point of it is touched.
     writer.can_write()?;
-    let intents = intents(job, writer, &batch, done)?;
+    let intents = intents(job, writer, kept, &batch, done)?;
     if intents.is_empty() {
         return Ok(());
     }
@@ -102,6 +105,7 @@ fn still_wanted<'a>(
 fn intents(
     job: &Job<'_>,
     writer: &mut Writer,
+    kept: &Kept,
     batch: &[(&Action, &Target)],
     done: &mut Applied,
 ) -> Result<Vec<Intent>, ApplyError> {
@@ -118,7 +122,9 @@ fn intents(
             None => count(&mut done.skipped, action.kind(), 1),
             Some(unit) if is_expected(target, &unit) => {
                 let ids = members(target)
-                    .flat_map(|id| points.get(id).into_iter().flatten().cloned())
+                    .flat_map(|id| points.get(id).into_iter().flatten())
+                    .filter(|point| !kept.has(point))
+                    .cloned()
                     .collect();
                 intents.push(intent(action, target, unit, ids));
             }
@@ -239,7 +245,7 @@ fn points_of(
             point_id: &config.point_id,
             rows: &job.stores.config.rows,
         };
-        match rule.derive(&memory, namespace) {
+        match rule.derive(&memory) {
             Derived::Id(point) => points.entry(id).or_default().push(point),
             Derived::ByPayload { key, value } => {
                 linked
@@ -279,11 +285,20 @@ fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyErro
         .map(|image| (image.id.clone(), image))
         .collect();
     for intent in intents {
+        let namespace = intent.namespace.as_ref().map(Namespace::normal);
+        // A point of somebody else that has the id which this memory's would have is not this memory's. One that names
+        // nobody is: its id says so.
+        let is_own = |image: &PointImage| match &image.namespace {
+            Some(raw) if !raw.is_empty() => Namespace::parse(raw).map(|ns| ns.normal()) == namespace,
+            _ => true,
+        };
         intent.images = intent
             .points
             .iter()
             .filter_map(|id| images.remove(id))
+            .filter(is_own)
             .collect();
+        intent.points = intent.images.iter().map(|image| image.id.clone()).collect();
     }
     Ok(())
 }

@@ -265,6 +265,16 @@ impl Report {
         for (finding, count) in &plan.findings {
             if let Some(kind) = drift_kind(*finding) {
                 self.drift(kind, *count);
+            } else if *finding == Finding::RuleMismatch {
+                self.problem(
+                    format!("{count} points fit no row of their namespace, nor does any other point there"),
+                    "point_id in [store.vectors] is probably not the rule that the agent uses: nothing of them is removed",
+                );
+            } else if matches!(finding, Finding::WithoutKey | Finding::WithoutNamespace) {
+                self.problem(
+                    format!("{count} {}", crate::output::run::explain(*finding)),
+                    "give them a key and an owner, or delete them by hand: no pass touches them",
+                );
             } else if *finding == Finding::Blocked {
                 self.problem(
                     format!("{count} memories cannot be removed"),
@@ -363,6 +373,7 @@ fn drift_kind(finding: Finding) -> Option<&'static str> {
         | Finding::WithoutKey
         | Finding::Blocked
         | Finding::UnreadNamespace
+        | Finding::RuleMismatch
         | Finding::Settling => return None,
     })
 }

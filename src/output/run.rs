@@ -166,6 +166,9 @@ pub fn explain(finding: Finding) -> &'static str {
         Finding::PointWithoutNamespace => "points name no namespace: left alone",
         Finding::BrokenChain => "superseded memories point at one that is gone",
         Finding::UnreadNamespace => "points belong to rows that could not be read: left alone",
+        Finding::RuleMismatch => {
+            "points are of namespaces where no point fits a row: is point_id right? left alone"
+        }
         Finding::Settling => "absences were seen too recently to be believed",
     }
 }

@@ -135,33 +135,33 @@ impl Rule {
     }
 
     /// Of memories that are history by their own row, those whose successor is as old as the retention asks, too: a
-    /// memory became history when its successor was written, which no column of its own may tell.
+    /// memory became history when its successor was written, which no column of its own may tell. A chain that leads
+    /// nowhere, or in a ring, has no memory that stands for it: nothing of it goes.
     fn old_history(
         &self,
         snapshot: &Snapshot,
         history: Vec<(Candidate, Option<MemoryId>)>,
     ) -> Result<Vec<Candidate>, RowError> {
-        let mut successors: Vec<_> = history
-            .iter()
-            .filter_map(|(_, successor)| successor.clone())
-            .collect();
-        successors.sort();
-        successors.dedup();
-        let born: HashMap<MemoryId, Moment> = snapshot
-            .memories(&[Role::CreatedAt], &successors)?
-            .into_iter()
-            .filter_map(|memory| Some((memory.id?, memory.created_at)))
-            .collect();
+        let successors = successors(
+            snapshot,
+            history
+                .iter()
+                .filter_map(|(_, successor)| successor.clone()),
+        )?;
         let old = history
             .into_iter()
             .filter_map(|(mut candidate, successor)| {
                 let Reason::History { since } = candidate.reason else {
                     return None;
                 };
-                let since = match successor.and_then(|id| born.get(&id)) {
-                    None | Some(Moment::Absent) => since,
-                    Some(Moment::At { latest, .. }) => since.max(*latest),
-                    Some(Moment::Unreadable) => return None,
+                let since = match successor {
+                    None => since,
+                    Some(id) if !ends(&successors, &id) => return None,
+                    Some(id) => match successors.get(&id)?.0 {
+                        Moment::Absent => since,
+                        Moment::At { latest, .. } => since.max(latest),
+                        Moment::Unreadable => return None,
+                    },
                 };
                 candidate.reason = Reason::History { since };
                 self.is_past_retention(since).then_some(candidate)
@@ -203,6 +203,47 @@ impl Rule {
             .and_then(|retention| since.checked_add(retention).ok())
             .is_some_and(|until| until <= self.now)
     }
+}
+
+/// When a memory was created, and what superseded it in turn.
+type Successors = HashMap<MemoryId, (Moment, Option<MemoryId>)>;
+
+/// Everything that superseded `first`, and those, and so on.
+fn successors(
+    snapshot: &Snapshot,
+    first: impl Iterator<Item = MemoryId>,
+) -> Result<Successors, RowError> {
+    let mut found = Successors::new();
+    let mut next: Vec<MemoryId> = first.collect();
+    while !next.is_empty() {
+        next.sort();
+        next.dedup();
+        let mut further = Vec::new();
+        for memory in snapshot.memories(&[Role::CreatedAt, Role::SupersededBy], &next)? {
+            let Some(id) = memory.id else { continue };
+            further.extend(memory.superseded_by.clone());
+            found.insert(id, (memory.created_at, memory.superseded_by));
+        }
+        next = further
+            .into_iter()
+            .filter(|id| !found.contains_key(id))
+            .collect();
+    }
+    Ok(found)
+}
+
+/// Whether the chain from `id` on ends in a memory that nothing superseded.
+fn ends(successors: &Successors, id: &MemoryId) -> bool {
+    let mut at = id;
+    // A chain longer than there are memories in it is a ring.
+    for _ in 0..=successors.len() {
+        match successors.get(at) {
+            Some((_, None)) => return true,
+            Some((_, Some(next))) => at = next,
+            None => return false,
+        }
+    }
+    false
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

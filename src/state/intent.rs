@@ -406,6 +406,7 @@ mod tests {
                 }),
                 images: vec![PointImage {
                     id: PointId::Number(0),
+                    namespace: None,
                     body: (0..=255).cycle().take(100_000).collect(),
                 }],
                 ..deletion(4)

@@ -93,6 +93,7 @@ pub(super) fn deletion(id: i64) -> Intent {
         points: vec![point.clone()],
         images: vec![PointImage {
             id: point,
+            namespace: None,
             body: format!("payload: {SECRET}").into_bytes(),
         }],
         unit: Some(unit),

@@ -102,6 +102,8 @@ impl RowImage {
 pub struct PointImage {
     /// The point.
     pub id: PointId,
+    /// Its namespace, as far as it names exactly one.
+    pub namespace: Option<String>,
     /// What the backend needs to put it back: opaque to everyone else.
     pub body: Vec<u8>,
 }

@@ -70,12 +70,32 @@ fn history_goes_after_its_retention_and_not_before() {
 }
 
 #[test]
-fn a_chain_that_runs_in_a_ring_ends() {
+fn a_ring_and_a_broken_chain_have_nobody_to_stand_for_them_and_stay() {
     let mut world = World::new(Backend::Sqlite);
     world.user("ana", None);
     let (a, b) = (
         world.memory("ana", now() - 300 * DAY, None),
         world.memory("ana", now() - 300 * DAY, None),
+    );
+    supersede(&world, a, b);
+    supersede(&world, b, a);
+    let broken = world.memory("ana", now() - 300 * DAY, None);
+    supersede(&world, broken, 999);
+    let itself = world.memory("ana", now() - 300 * DAY, None);
+    supersede(&world, itself, itself);
+    let live = world.memory("ana", now(), None);
+    world.night().expect(0).all_passes("idle");
+    assert_eq!(world.ids(), [a, b, broken, itself, live].into());
+}
+
+/// A ring whose deadline is past goes like everything else, once and as a whole.
+#[test]
+fn an_expired_ring_goes() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    let (a, b) = (
+        world.memory("ana", now() - 300 * DAY, Some(7)),
+        world.memory("ana", now() - 300 * DAY, Some(7)),
     );
     supersede(&world, a, b);
     supersede(&world, b, a);

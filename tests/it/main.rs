@@ -15,6 +15,7 @@ mod interrupt;
 mod lock;
 mod night;
 mod owners;
+mod points;
 mod presets;
 mod qdrant;
 mod sightings;

@@ -2,7 +2,7 @@
 //!
 //! It is built from the row databases before the first point is read, and takes some forty bytes a memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::clock::Timestamp;
@@ -33,7 +33,11 @@ pub struct Ledger {
     without_rule: u64,
     /// Namespaces with a row whose point exists, maybe, but cannot be told: its key does not fit the rule. A point of
     /// such a namespace that no row calls for may be that row's.
-    pub unclear: BTreeSet<Namespace>,
+    unclear: BTreeSet<Namespace>,
+    /// Whether a row names no owner while its point can only be told by the owner.
+    unclear_everywhere: bool,
+    /// Live rows by namespace, in one spelling.
+    live: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,36 +71,59 @@ impl Ledger {
         let mut ledger = Self::default();
         snapshot.scan(&ROLES, &mut |memory| {
             ledger.rows += 1;
+            ledger.enter(rule, &memory, now);
             if let Some(namespace) = &memory.namespace {
-                ledger.enter(rule, &memory, namespace, now);
                 each(&memory, namespace);
-            } else {
-                ledger.without_namespace += 1;
             }
             ControlFlow::Continue(())
         })?;
         Ok(ledger)
     }
 
-    fn enter(&mut self, rule: &Rule<'_>, memory: &Memory, namespace: &Namespace, now: Timestamp) {
+    fn enter(&mut self, rule: &Rule<'_>, memory: &Memory, now: Timestamp) {
         let needs_point = !memory.is_hidden(now);
         let entry = Entry {
-            needs_point,
+            needs_point: needs_point && memory.namespace.is_some(),
             seen: false,
         };
-        match rule.derive(memory, namespace) {
-            Derived::Id(point) => self.by_id.push((point, entry)),
-            Derived::ByPayload { value, .. } => self
-                .by_payload
-                .push(((namespace.clone(), value.into()), entry)),
-            Derived::None { .. } => {
+        match (&memory.namespace, needs_point) {
+            (None, _) => self.without_namespace += 1,
+            (Some(namespace), true) => *self.live.entry(namespace.normal()).or_default() += 1,
+            (Some(_), false) => {}
+        }
+        match (rule.derive(memory), &memory.namespace) {
+            (Derived::Id(point), _) => self.by_id.push((point, entry)),
+            (Derived::ByPayload { value, .. }, Some(namespace)) => {
+                self.by_payload
+                    .push(((namespace.clone(), value.into()), entry));
+            }
+            (Derived::ByPayload { .. } | Derived::None { .. }, None) => {
+                self.unclear_everywhere |= !rule.is_column()
+            }
+            (Derived::None { .. }, Some(namespace)) => {
                 self.without_rule += u64::from(needs_point);
                 // A column that is empty says that there is no point; a rule that does not fit says nothing.
-                if !matches!(rule.point_id, PointRule::Column(_)) || memory.id.is_none() {
+                if memory.id.is_none() || !rule.is_column() {
                     self.unclear.insert(namespace.clone());
                 }
             }
         }
+    }
+
+    /// Whether a point of the namespace that no row calls for may still be a row's: of one whose key does not fit the
+    /// rule, or of one that names no owner.
+    #[must_use]
+    pub fn is_unclear(&self, namespace: &Namespace) -> bool {
+        self.unclear_everywhere || self.unclear.contains(namespace)
+    }
+
+    /// Live rows of a namespace, in whatever spelling.
+    #[must_use]
+    pub fn live(&self, namespace: &Namespace) -> u64 {
+        self.live
+            .get(&namespace.normal())
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Adds what another database calls for.
@@ -108,6 +135,8 @@ impl Ledger {
             without_namespace,
             without_rule,
             unclear,
+            unclear_everywhere,
+            live,
         } = other;
         self.by_id.extend(by_id);
         self.by_payload.extend(by_payload);
@@ -115,6 +144,10 @@ impl Ledger {
         self.without_namespace += without_namespace;
         self.without_rule += without_rule;
         self.unclear.extend(unclear);
+        self.unclear_everywhere |= unclear_everywhere;
+        for (namespace, rows) in live {
+            *self.live.entry(namespace).or_default() += rows;
+        }
     }
 
     /// Makes the ledger ready to be looked up.
@@ -190,7 +223,7 @@ pub fn payload_text(
 /// The payload keys that a scroll must bring for the ledger to look points up.
 #[must_use]
 pub fn keys(vectors: &config::Vectors) -> Vec<&str> {
-    let mut keys = vec![vectors.namespace_key.as_str(), CREATED_AT];
+    let mut keys = vec![CREATED_AT];
     if let PointRule::Payload { key, .. } = &vectors.point_id {
         keys.push(key);
     }
@@ -212,6 +245,7 @@ mod tests {
         };
         PointHead {
             id: PointId::Number(id),
+            namespace: Some("user:ana".into()),
             payload,
         }
     }
@@ -236,7 +270,11 @@ mod tests {
         };
         let mut ledger = Ledger::default();
         for memory in memories {
-            ledger.enter(&rule, memory, &namespace(), Timestamp::UNIX_EPOCH);
+            let memory = Memory {
+                namespace: Some(namespace()),
+                ..memory.clone()
+            };
+            ledger.enter(&rule, &memory, Timestamp::UNIX_EPOCH);
         }
         ledger.close();
         ledger

@@ -186,6 +186,7 @@ impl Sweep<'_> {
             drops: Vec::new(),
             settling: 0,
             uncalled: 0,
+            matched: BTreeSet::new(),
         };
         let total = swept.iter().map(|namespace| namespace.points).sum();
         cx.progress
@@ -197,14 +198,18 @@ impl Sweep<'_> {
         let mut visit = |heads: Vec<PointHead>| {
             cx.progress.advance(heads.len() as u64);
             for head in heads {
-                let raw =
-                    ledger::payload_text(&head.payload, &config.namespace_key).unwrap_or_default();
-                let Some(swept) = by_namespace.get(raw.as_str()) else {
+                let raw = head.namespace.as_deref().unwrap_or_default();
+                let Some(swept) = by_namespace.get(raw) else {
                     continue;
                 };
                 let standing = rows.ledger.check(&config.point_id, &swept.namespace, &head);
-                if standing == ledger::Standing::Uncalled {
-                    absent.see(swept, head);
+                match standing {
+                    ledger::Standing::Called => {
+                        if !absent.matched.contains(&swept.namespace) {
+                            absent.matched.insert(swept.namespace.clone());
+                        }
+                    }
+                    ledger::Standing::Uncalled => absent.see(swept, head),
                 }
             }
             if cx.stop.is_requested() {
@@ -231,11 +236,16 @@ impl Sweep<'_> {
 
         let Absent {
             sightings,
-            drops,
+            mut drops,
             settling,
             uncalled,
+            matched,
             ..
         } = absent;
+        plan.found(
+            Finding::RuleMismatch,
+            keep_mismatched(&mut drops, &rows.ledger, &matched),
+        );
         plan.found(Finding::PointWithoutRow, uncalled - drops.len() as u64);
         plan.found(Finding::Settling, settling);
         plan.found(Finding::RowWithoutPoint, rows.ledger.rows_without_point());
@@ -257,8 +267,7 @@ impl Sweep<'_> {
                 continue;
             };
             let mut owner = self.owner(&namespace);
-            if matches!(owner, Owner::Living | Owner::Unknown)
-                && rows.ledger.unclear.contains(&namespace)
+            if matches!(owner, Owner::Living | Owner::Unknown) && rows.ledger.is_unclear(&namespace)
             {
                 owner = Owner::Unclear;
             }
@@ -344,6 +353,17 @@ struct Swept {
     points: u64,
 }
 
+/// A namespace that has live rows, of which not one calls for any of its points, tells of a wrong rule or of another
+/// spelling, and not of orphans: nothing of it goes but what an owner's deletion takes. Returns how many points stay.
+fn keep_mismatched(drops: &mut Vec<Action>, ledger: &Ledger, matched: &BTreeSet<Namespace>) -> u64 {
+    let before = drops.len();
+    drops.retain(|drop| {
+        let namespace = drop.namespace();
+        drop.reason().erases() || matched.contains(namespace) || ledger.live(namespace) == 0
+    });
+    (before - drops.len()) as u64
+}
+
 /// Collects the points that no row calls for.
 struct Absent<'a> {
     sweep: &'a Sweep<'a>,
@@ -351,6 +371,8 @@ struct Absent<'a> {
     drops: Vec<Action>,
     settling: u64,
     uncalled: u64,
+    /// Namespaces with a point that a row calls for.
+    matched: BTreeSet<Namespace>,
 }
 
 impl Absent<'_> {

@@ -54,6 +54,8 @@ pub enum Selector<'a> {
 pub struct PointHead {
     /// The point.
     pub id: PointId,
+    /// Its namespace, as far as it names exactly one.
+    pub namespace: Option<String>,
     /// The payload keys that were asked for, as far as the point has them.
     pub payload: serde_json::Map<String, serde_json::Value>,
 }

@@ -40,22 +40,39 @@ pub struct Rule<'a> {
 }
 
 impl Rule<'_> {
+    /// Whether a column of the row holds the id: then an empty one says that there is no point.
+    #[must_use]
+    pub fn is_column(&self) -> bool {
+        matches!(self.point_id, PointRule::Column(_))
+    }
+
     /// Applies the rule to a memory that was read with [`crate::memory::Role::Point`].
     #[must_use]
-    pub fn derive(&self, memory: &Memory, namespace: &Namespace) -> Derived {
-        let tenant = self.rows.tenant_of(namespace).unwrap_or_default();
-        match &memory.id {
-            Some(id) => derive(
-                self.point_id,
-                id,
-                namespace,
-                tenant,
-                memory.point.as_deref(),
-            ),
-            None => Derived::None {
+    pub fn derive(&self, memory: &Memory) -> Derived {
+        let Some(id) = &memory.id else {
+            return Derived::None {
                 why: "the row has no usable key",
-            },
-        }
+            };
+        };
+        let nobody = Namespace::nobody();
+        let namespace = match (&memory.namespace, self.point_id) {
+            (Some(namespace), _) => namespace,
+            // These do not ask whose the memory is.
+            (None, PointRule::Integer | PointRule::Uuid | PointRule::Column(_)) => &nobody,
+            (None, PointRule::Uuid5 { .. } | PointRule::Payload { .. }) => {
+                return Derived::None {
+                    why: "the row names no namespace",
+                };
+            }
+        };
+        let tenant = self.rows.tenant_of(namespace).unwrap_or_default();
+        derive(
+            self.point_id,
+            id,
+            namespace,
+            tenant,
+            memory.point.as_deref(),
+        )
     }
 }
 

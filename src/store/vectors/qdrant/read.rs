@@ -123,9 +123,7 @@ impl QdrantVectors {
         visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
         let mut asked = keys.to_vec();
-        if matches!(of, Selector::Namespace(_)) {
-            asked.push(&self.namespace_key);
-        }
+        asked.push(&self.namespace_key);
         let filter = convert::filter(of, &self.namespace_key);
         self.scroll_pages(filter, &asked, &mut |page| {
             let heads: Vec<_> = page
@@ -136,6 +134,7 @@ impl QdrantVectors {
                 })
                 .map(|(id, payload)| PointHead {
                     id,
+                    namespace: self.namespace_of(&payload),
                     payload: payload::select(&payload, keys),
                 })
                 .collect();
@@ -201,6 +200,11 @@ impl QdrantVectors {
     /// Whether a payload names exactly this namespace.
     fn is_of(&self, payload: &Map<String, Value>, namespace: &str) -> bool {
         single_text(payload::lookup(payload, &self.namespace_key)) == Some(namespace)
+    }
+
+    /// The namespace that a payload names, if it names exactly one.
+    fn namespace_of(&self, payload: &Map<String, Value>) -> Option<String> {
+        single_text(payload::lookup(payload, &self.namespace_key)).map(str::to_owned)
     }
 
     /// Goes through every page of a scroll, with the payload keys asked for.
@@ -288,10 +292,12 @@ impl QdrantVectors {
         let mut images = Vec::with_capacity(ids.len());
         self.get(ids, page, &true.into(), &true.into(), &mut |mut point| {
             let id = convert::from_id(point.id.as_ref())?;
+            let namespace = self.namespace_of(&convert::payload(point.payload.clone()));
             let shard_key = point.shard_key.take();
             let request = self.upsert(vec![convert::to_struct(point)?], shard_key);
             images.push(PointImage {
                 id,
+                namespace,
                 body: request.encode_to_vec(),
             });
             Ok(())

@@ -559,10 +559,12 @@ fn a_copy_that_does_not_fit_is_refused() {
     let images = store.capture(&numbers([1, 2])).unwrap();
     let swapped = PointImage {
         id: PointId::Number(2),
+        namespace: None,
         body: images[0].body.clone(),
     };
     let damaged = PointImage {
         id: PointId::Number(1),
+        namespace: None,
         body: images[0].body[1..].to_vec(),
     };
     let mut config = fake.config();

@@ -104,16 +104,32 @@ impl SqliteVectors {
         keys: &[&str],
         visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
-        let shown = match &self.table.payload {
+        let namespace = &self.table.namespace;
+        let payload = match &self.table.payload {
             Some(payload) if !keys.is_empty() => format!("json({payload})"),
             _ => "NULL".to_owned(),
         };
+        let shown = format!(
+            "json_object('namespace', CASE WHEN typeof({namespace}) = 'text' THEN {namespace} END, 'payload', {payload})"
+        );
         self.scan(of, shown, &mut |page| {
             let heads = page
                 .into_iter()
                 .map(|(id, shown)| {
-                    let payload = payload::select(&object(shown), keys);
-                    PointHead { id, payload }
+                    let mut shown = object(shown);
+                    let namespace = match shown.remove("namespace") {
+                        Some(serde_json::Value::String(namespace)) => Some(namespace),
+                        _ => None,
+                    };
+                    let payload = match shown.remove("payload") {
+                        Some(serde_json::Value::Object(payload)) => payload::select(&payload, keys),
+                        _ => serde_json::Map::new(),
+                    };
+                    PointHead {
+                        id,
+                        namespace,
+                        payload,
+                    }
                 })
                 .collect();
             visit(heads)
@@ -317,6 +333,7 @@ impl SqliteVectors {
         self.check_stop()?;
         let names = &self.table.columns;
         let mut list: Vec<_> = names.iter().map(|name| quote(name)).collect();
+        list.push(self.table.namespace.clone());
         if self.table.has_hidden_rowid {
             list.push(self.table.key_list());
         }
@@ -327,9 +344,11 @@ impl SqliteVectors {
             let rowid = self
                 .table
                 .has_hidden_rowid
-                .then(|| row.get(names.len()))
+                .then(|| row.get(names.len() + 1))
                 .transpose()
                 .map_err(&doing)?;
+            let namespace = row.get_ref(names.len()).map_err(&doing)?;
+            let namespace = namespace.as_str().ok().map(str::to_owned);
             let image = RowImage {
                 table: self.table.plain_name.clone(),
                 rowid,
@@ -340,6 +359,7 @@ impl SqliteVectors {
             })?;
             images.push(PointImage {
                 id: located.id.clone(),
+                namespace,
                 body,
             });
             Ok(())

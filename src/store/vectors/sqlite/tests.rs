@@ -367,6 +367,7 @@ fn a_copy_that_does_not_fit_is_refused() {
     assert!(error.to_string().contains("\"payload\""), "{error}");
     let damaged = PointImage {
         id: PointId::Number(1),
+        namespace: None,
         body: images[0].body[..10].to_vec(),
     };
     let error = store.put_back(&[damaged]).unwrap_err();
