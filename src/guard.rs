@@ -90,7 +90,7 @@ impl fmt::Display for Refusal {
                 )?;
             }
             (_, Some(namespace)) => {
-                write!(f, "would remove {removing} of the {of} in {namespace}")?
+                write!(f, "would remove {removing} of the {of} in {namespace}")?;
             }
             (_, None) => write!(f, "would remove {removing} of {of} in the store")?,
         }

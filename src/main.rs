@@ -7,6 +7,7 @@ use clap::Parser as _;
 use hypnos::cli::{Cli, Color};
 use hypnos::error::Failure;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::prelude::*;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -45,7 +46,6 @@ fn log_to_stderr(cli: &Cli) {
     };
     // Only hypnos' own targets: a library at debug level may print what it sends.
     let own = tracing_subscriber::filter::Targets::new().with_target("hypnos", level);
-    use tracing_subscriber::prelude::*;
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(colour)

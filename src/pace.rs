@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(size_after(&[]), 64);
         assert_eq!(size_after(&[1; 20]), 400, "never beyond the largest");
         assert_eq!(
-            size_after(&[1, 1, 1, 7, 7]),
+            size_after(&[1, 1, 1, 9, 9]),
             size_after(&[1, 1, 1]),
             "within the aim it stays"
         );

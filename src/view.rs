@@ -128,7 +128,7 @@ impl<'a> View<'a> {
     /// When it cannot be read to the end.
     pub fn health(&self, partition: &Partition) -> Result<Health, RowError> {
         let reader = self.stores.rows.reader(partition)?;
-        let census = reader.snapshot(|snapshot| snapshot.census())?;
+        let census = reader.snapshot(Snapshot::census)?;
         Ok(Health {
             memories: census.by_namespace.values().sum::<u64>() + census.without_namespace,
             journal_mode: reader.journal_mode()?,
@@ -163,7 +163,7 @@ impl<'a> View<'a> {
             match self.read(partition, |snapshot| read(plan, partition, snapshot)) {
                 Ok(()) => {}
                 Err(error) if partition.tenant.is_some() => {
-                    plan.unread.push(unread(partition, &error))
+                    plan.unread.push(unread(partition, &error));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -187,7 +187,7 @@ impl<'a> View<'a> {
     pub fn census(&self, with_points: bool) -> Result<Census, PassError> {
         let mut census = Census::default();
         for partition in self.partitions()? {
-            match self.read(&partition, |snapshot| snapshot.census()) {
+            match self.read(&partition, Snapshot::census) {
                 Ok(rows) => {
                     rows.by_namespace
                         .into_iter()

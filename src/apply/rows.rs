@@ -117,9 +117,8 @@ fn intents(
         match unit {
             // Somebody else removed the row: what is left of it is the orphans pass's.
             None if !present.contains(&target.memory.id) => {
-                count(&mut done.applied, action.kind(), 1)
+                count(&mut done.applied, action.kind(), 1);
             }
-            None => count(&mut done.skipped, action.kind(), 1),
             Some(unit) if is_expected(target, &unit) => {
                 let ids = members(target)
                     .flat_map(|id| points.get(id).into_iter().flatten())
@@ -128,7 +127,7 @@ fn intents(
                     .collect();
                 intents.push(intent(action, target, unit, ids));
             }
-            Some(_) => count(&mut done.skipped, action.kind(), 1),
+            None | Some(_) => count(&mut done.skipped, action.kind(), 1),
         }
     }
     capture_points(job, &mut intents)?;
@@ -289,7 +288,9 @@ fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyErro
         // A point of somebody else that has the id which this memory's would have is not this memory's. One that names
         // nobody is: its id says so.
         let is_own = |image: &PointImage| match &image.namespace {
-            Some(raw) if !raw.is_empty() => Namespace::parse(raw).map(|ns| ns.normal()) == namespace,
+            Some(raw) if !raw.is_empty() => {
+                Namespace::parse(raw).map(|ns| ns.normal()) == namespace
+            }
             _ => true,
         };
         intent.images = intent

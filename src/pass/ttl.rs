@@ -108,7 +108,7 @@ impl Rule {
                 Verdict::Unreadable => found(Finding::Unreadable),
                 Verdict::Expired(at) => candidates.push(candidate(Reason::Expired { at })),
                 Verdict::History(since) => {
-                    history.push((candidate(Reason::History { since }), memory.superseded_by))
+                    history.push((candidate(Reason::History { since }), memory.superseded_by));
                 }
             }
             ControlFlow::Continue(())

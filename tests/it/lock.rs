@@ -14,7 +14,7 @@ fn store() -> World {
 
 /// A run that stands still before its first removal.
 fn slow(world: &World) -> std::process::Child {
-    let child = world
+    let mut child = world
         .command(&["--run-now", "--json"])
         .env("FAILPOINTS", "points.before=pause")
         .stdout(std::process::Stdio::null())
@@ -30,6 +30,8 @@ fn slow(world: &World) -> std::process::Child {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    child.kill().unwrap();
+    child.wait().unwrap();
     panic!("the run never took its lock");
 }
 

@@ -1,6 +1,13 @@
 //! Integration tests: the hypnos binary on real stores, one module a subject.
 
 #![allow(let_underscore_drop, reason = "an answer that a test does not look at")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::too_many_lines,
+    reason = "a test may fail loudly, say what it did, and write files that need no durability"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;

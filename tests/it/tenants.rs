@@ -74,8 +74,8 @@ fn of_three_hundred_tenants_the_five_broken_ones_fail_alone_and_are_named() {
             "tenant-299",
         ];
         write(&tenants.file(corrupt), &"this is no database ".repeat(500));
-        let locker = open(&tenants.file(locked));
-        locker
+        let writer = open(&tenants.file(locked));
+        writer
             .execute_batch("BEGIN IMMEDIATE; UPDATE memories SET uses = 1")
             .unwrap();
         write(&tenants.file(empty), "");
@@ -108,8 +108,8 @@ fn of_three_hundred_tenants_the_five_broken_ones_fail_alone_and_are_named() {
             broken.iter().map(|name| (*name).to_owned()).collect(),
             "{night:#?}"
         );
-        locker.execute_batch("ROLLBACK").unwrap();
-        drop(locker);
+        writer.execute_batch("ROLLBACK").unwrap();
+        drop(writer);
 
         for name in tenants
             .names

@@ -3,6 +3,12 @@
 //! Nothing here shares code with the passes: what a store should hold is computed by the tests themselves.
 #![allow(dead_code, reason = "each test binary uses its part of the world")]
 #![allow(missing_docs, unreachable_pub, reason = "test support")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::missing_panics_doc,
+    reason = "test support"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -415,7 +421,9 @@ pub fn dump(path: &Path) -> String {
         .map(Result::unwrap)
         .collect();
     for table in tables {
-        text.push_str(&format!("== {table}\n"));
+        text.push_str("== ");
+        text.push_str(&table);
+        text.push('\n');
         let mut read = db
             .prepare(&format!("SELECT * FROM \"{table}\""))
             .expect("table");

@@ -98,7 +98,7 @@ impl Ledger {
                     .push(((namespace.clone(), value.into()), entry));
             }
             (Derived::ByPayload { .. } | Derived::None { .. }, None) => {
-                self.unclear_everywhere |= !rule.is_column()
+                self.unclear_everywhere |= !rule.is_column();
             }
             (Derived::None { .. }, Some(namespace)) => {
                 self.without_rule += u64::from(needs_point);
@@ -262,7 +262,7 @@ mod tests {
             tenant: None,
             namespace: "user:{tenant}".into(),
             roles: Vec::new(),
-            ttl_unit: std::time::Duration::from_secs(86_400),
+            ttl_unit: std::time::Duration::from_hours(24),
         };
         let rule = Rule {
             point_id,
