@@ -11,6 +11,7 @@
 //! Child columns without an index are looked up in an index of our own, see `loose`.
 
 use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 
 use rusqlite::{Connection, Row, params_from_iter};
 
@@ -365,7 +366,7 @@ impl Walker<'_> {
     fn finish(self) -> Walk {
         let tables = &self.dependents.tables;
         let mut detached: Vec<Detached> = Vec::new();
-        let mut seen: Vec<(usize, RowKey)> = Vec::new();
+        let mut seen: HashMap<(usize, RowKey), usize> = HashMap::new();
         for (number, key, row) in self.detached {
             let edge = &self.dependents.edges[number];
             let place = (edge.child, key);
@@ -376,14 +377,15 @@ impl Walker<'_> {
                 continue;
             };
             let set = edge.columns.iter().cloned().zip(values.iter().cloned());
-            if let Some(known) = seen.iter().position(|known| *known == place) {
-                detached[known].set.extend(set);
-            } else {
-                seen.push(place);
-                detached.push(Detached {
-                    row,
-                    set: set.collect(),
-                });
+            match seen.entry(place) {
+                Entry::Occupied(known) => detached[*known.get()].set.extend(set),
+                Entry::Vacant(unknown) => {
+                    unknown.insert(detached.len());
+                    detached.push(Detached {
+                        row,
+                        set: set.collect(),
+                    });
+                }
             }
         }
         let forbids = self.forbids.iter();

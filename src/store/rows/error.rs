@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 
@@ -16,6 +17,12 @@ pub enum RowError {
     /// The file could not be opened.
     #[error("open the row database")]
     Open(#[from] OpenError),
+    /// Two tenants have one file: no row of it can be said to belong to either.
+    #[error("open the row database: it is the same file as that of tenant {tenant:?}")]
+    Shared {
+        /// The other tenant.
+        tenant: Arc<str>,
+    },
     /// The table of the mapping is not there.
     #[error("find table {table:?}: the database has {}", Listed(has))]
     NoTable {
@@ -100,8 +107,19 @@ pub enum RowErrorKind {
 
 impl RowError {
     /// Wraps an error of SQLite with what was being done.
+    ///
+    /// Of what SQLite said while a statement ran only the code is kept: the message may be a trigger's own, with the
+    /// text of a memory in it.
     pub(super) fn sqlite(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
-        move |source| Self::Sqlite { doing, source }
+        move |source| Self::Sqlite {
+            doing,
+            source: match source {
+                rusqlite::Error::SqliteFailure(code, _) => {
+                    rusqlite::Error::SqliteFailure(code, None)
+                }
+                other => other,
+            },
+        }
     }
 
     /// Wraps an error of the file system with what was being done.
@@ -127,6 +145,7 @@ impl RowError {
             | Self::Schema { .. }
             | Self::Probe { .. } => RowErrorKind::Schema,
             Self::Open(OpenError::ReadOnly { .. } | OpenError::Io { .. })
+            | Self::Shared { .. }
             | Self::NoOwners { .. }
             | Self::UnreadableOwners { .. } => RowErrorKind::Other,
             Self::Io { source, .. } => match source.kind() {
@@ -146,6 +165,9 @@ impl RowError {
             }
             Self::Open(OpenError::Empty { .. }) => Some(
                 "a failed copy leaves such a file: restore it, or let the application create its tables",
+            ),
+            Self::Shared { .. } => Some(
+                "a symbolic or hard link makes one database the file of two tenants: remove the link",
             ),
             Self::NoTable { .. } | Self::NoColumn { .. } => Some(
                 "check the mapping in store.rows against the schema; a column that may be missing is written `name?`",
@@ -185,11 +207,32 @@ impl fmt::Display for Listed<'_> {
         f.write_str(&self.0.join(", "))
     }
 }
+
 fn kind_of(error: &rusqlite::Error) -> RowErrorKind {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => RowErrorKind::Busy,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => RowErrorKind::Corrupt,
         Some(ErrorCode::SchemaChanged) => RowErrorKind::Schema,
         _ => RowErrorKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn what_a_trigger_says_is_not_repeated() {
+        let code = ffi::Error::new(ffi::SQLITE_CONSTRAINT_TRIGGER);
+        let source = rusqlite::Error::SqliteFailure(code, Some("kept: my secret".into()));
+        let error = RowError::sqlite("change memories")(source);
+        assert_eq!(
+            crate::error::chain(&error),
+            "change memories: Error code 1811: constraint failed"
+        );
+        assert!(!format!("{error:?}").contains("secret"));
+        assert_eq!(error.kind(), RowErrorKind::Other);
     }
 }

@@ -4,8 +4,10 @@
 //! leaving a trace, and every decision inside one [`Snapshot`]. A [`Writer`] changes only rows that are still exactly
 //! as they were copied. What a schema cascades, hypnos removes itself: see `open` for why, `dependents` for how.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,6 +55,8 @@ pub struct Partition {
     pub path: PathBuf,
     /// Whose it is, in a store with one file per tenant.
     pub tenant: Option<Arc<str>>,
+    /// Another tenant whose file is the same one, if [`RowStore::partitions`] found one: it is opened for neither.
+    pub twin: Option<Arc<str>>,
 }
 
 impl RowStore {
@@ -67,7 +71,8 @@ impl RowStore {
     /// Every row database, in order of name: the one file, or whatever stands where a tenant's file would, readable or
     /// not, so that one that cannot be opened is named and not forgotten.
     ///
-    /// Names that are not UTF-8 are passed over: no namespace can spell them.
+    /// Names that are not UTF-8 are passed over: no namespace can spell them. Tenants that share one file (by a link)
+    /// are all listed, each with another one as its twin.
     ///
     /// # Errors
     ///
@@ -94,7 +99,9 @@ impl RowStore {
         }
         tenants.sort_unstable();
         let partitions = tenants.iter().filter_map(|tenant| self.partition(tenant));
-        Ok(partitions.filter(|p| is_there(&p.path)).collect())
+        let mut partitions: Vec<Partition> = partitions.filter(|p| is_there(&p.path)).collect();
+        find_twins(&mut partitions);
+        Ok(partitions)
     }
 
     /// The row database of a tenant, whether it exists or not; the one file in a store without tenants. `None` for a
@@ -119,6 +126,7 @@ impl RowStore {
             name: tenant.into(),
             path: self.rows.path.replace(TENANT, tenant).into(),
             tenant: Some(tenant.into()),
+            twin: None,
         })
     }
 
@@ -133,8 +141,9 @@ impl RowStore {
     ///
     /// # Errors
     ///
-    /// When it is missing, no database, locked, or its schema does not fit the mapping.
+    /// When it is missing, no database, locked, the file of two tenants, or its schema does not fit the mapping.
     pub fn reader(&self, partition: &Partition) -> Result<Reader, RowError> {
+        require_own_file(partition)?;
         Reader::open(partition, Arc::clone(&self.rows))
     }
 
@@ -144,6 +153,7 @@ impl RowStore {
     ///
     /// As [`Self::reader`]; also when a statement that would write cannot be compiled.
     pub fn writer(&self, partition: &Partition) -> Result<Writer, RowError> {
+        require_own_file(partition)?;
         Writer::open(partition, Arc::clone(&self.rows))
     }
 
@@ -154,6 +164,7 @@ impl RowStore {
             name: MAIN.into(),
             path: PathBuf::from(&self.rows.path),
             tenant: None,
+            twin: None,
         }
     }
 }
@@ -177,6 +188,31 @@ impl<'a> Template<'a> {
             suffix: after.split_once('/').map_or(after, |(suffix, _)| suffix),
             is_file: !after.contains('/'),
         }
+    }
+}
+
+/// Names the twin of each partition whose file is that of another one, too: through a linked folder, a linked file or
+/// a mount. The files are not opened, see [`crate::store::sqlite`].
+fn find_twins(partitions: &mut [Partition]) {
+    let mut by_file: HashMap<(u64, u64), usize> = HashMap::new();
+    for index in 0..partitions.len() {
+        let Ok(file) = fs::metadata(&partitions[index].path) else {
+            continue;
+        };
+        let first = *by_file.entry((file.dev(), file.ino())).or_insert(index);
+        if first != index {
+            partitions[index].twin = Some(Arc::clone(&partitions[first].name));
+            partitions[first].twin = Some(Arc::clone(&partitions[index].name));
+        }
+    }
+}
+
+fn require_own_file(partition: &Partition) -> Result<(), RowError> {
+    match &partition.twin {
+        Some(tenant) => Err(RowError::Shared {
+            tenant: Arc::clone(tenant),
+        }),
+        None => Ok(()),
     }
 }
 

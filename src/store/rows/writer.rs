@@ -3,7 +3,9 @@
 //! A removal is prepared as a [`Unit`]: exact copies of every row it takes. Applying it happens in one IMMEDIATE
 //! transaction for a whole batch, in which every row is read again and compared with its copy. Whatever is not exactly
 //! as it was, or has got or lost a dependent row, is left alone and named. Nothing in that transaction reads a whole
-//! table, and each unit has a savepoint: one that a trigger or constraint refuses leaves the others alone.
+//! table, and each unit has a savepoint: one that a trigger or constraint refuses leaves the others alone. Where that
+//! cannot hold (a trigger rolled the whole transaction back, or a damaged text index failed only when it was written
+//! out), the units are done again, each in a transaction of its own.
 //!
 //! In the rollback journal modes a commit waits for every reader to finish: end snapshots before applying.
 
@@ -12,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params_from_iter;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, ffi};
 
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
@@ -139,22 +141,29 @@ impl Writer {
             .map_err(RowError::sqlite("roll back a trial write"))
     }
 
-    /// Removes units, in one transaction: each whole, or not at all.
+    /// Removes units, in one transaction: each whole, or not at all. Where one of them makes the transaction fail, each
+    /// is removed in a transaction of its own, and that one is blocked.
     ///
     /// The write lock is held for some 50 microseconds a unit: a few hundred units are a batch that no writer notices.
     ///
     /// # Errors
     ///
-    /// When the transaction could not be committed; then nothing was removed.
+    /// When the file cannot be written; then nothing was removed, or only the first units of those that had to be
+    /// removed one by one.
     pub fn delete_units(&mut self, units: &[Unit]) -> Result<Vec<Fate>, RowError> {
-        self.refresh()?;
+        self.together_or_alone(units, Self::refresh, Self::delete_together)
+    }
+
+    fn delete_together(&self, units: &[Unit]) -> Result<Vec<Fate>, RowError> {
         let transaction = self.begin(TransactionBehavior::Immediate)?;
         self.require_bound()?;
         self.index_references(Scan::NewRows)?;
         let mut verdicts = Vec::with_capacity(units.len());
         for unit in units {
-            let verdict = self.compare(unit);
-            verdicts.push(verdict.map_err(RowError::sqlite("compare memories"))?);
+            verdicts.push(match self.compare(unit) {
+                Err(error) if refused(&error) => Err(Fate::Blocked),
+                verdict => verdict.map_err(RowError::sqlite("compare memories"))?,
+            });
         }
         let mut fates = Vec::with_capacity(units.len());
         for (unit, verdict) in units.iter().zip(verdicts) {
@@ -173,17 +182,21 @@ impl Writer {
         Ok(fates)
     }
 
-    /// Ends memories of a bitemporal schema, in one transaction: sets `valid_to` of each row that is as it was.
+    /// Ends memories of a bitemporal schema, in one transaction: sets `valid_to` of each row that is as it was. Where
+    /// one of them makes the transaction fail, each is ended in a transaction of its own, and that one is blocked.
     ///
     /// # Errors
     ///
-    /// When the schema has no `valid_to` that can be set, or the transaction could not be committed; then nothing was
-    /// ended.
+    /// When the schema has no `valid_to` that can be set, or the file cannot be written; then nothing was ended, or
+    /// only the first units of those that had to be ended one by one.
     pub fn end_units(&mut self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
-        self.rebind()?;
-        let bound = Arc::clone(&self.bound);
-        let table = &bound.mapping.table;
-        let Some((column, format)) = bound
+        self.together_or_alone(units, Self::rebind, Self::end_together)
+    }
+
+    fn end_together(&self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
+        let table = &self.bound.mapping.table;
+        let Some((column, format)) = self
+            .bound
             .mapping
             .role(Role::ValidTo)
             .and_then(|role| Some((role.column.as_deref()?, &role.time)))
@@ -201,12 +214,12 @@ impl Writer {
         self.require_bound()?;
         let mut fates = Vec::with_capacity(units.len());
         for (unit, at) in units {
-            let current = self.current(&unit.root);
-            let current = current.map_err(RowError::sqlite("compare memories"))?;
-            fates.push(match current {
-                None => Fate::Absent,
-                Some(row) if row != unit.root => Fate::Changed,
-                Some(_) => {
+            fates.push(match self.current(&unit.root) {
+                Err(error) if refused(&error) => Fate::Blocked,
+                Err(error) => return Err(RowError::sqlite("compare memories")(error)),
+                Ok(None) => Fate::Absent,
+                Ok(Some(row)) if row != unit.root => Fate::Changed,
+                Ok(Some(_)) => {
                     let value = time::encode(*at, format, like.as_ref());
                     self.guarded(|writer| writer.execute(&sql, table, &unit.root, &[value]))?
                 }
@@ -215,6 +228,34 @@ impl Writer {
         transaction
             .commit()
             .map_err(RowError::sqlite("commit the ending of memories"))?;
+        Ok(fates)
+    }
+
+    /// Applies units in one transaction. If it is rows that make it fail and not the file, applies each unit in a
+    /// transaction of its own; one that fails even so is blocked.
+    fn together_or_alone<T>(
+        &mut self,
+        units: &[T],
+        prepare: fn(&mut Self) -> Result<(), RowError>,
+        apply: fn(&Self, &[T]) -> Result<Vec<Fate>, RowError>,
+    ) -> Result<Vec<Fate>, RowError> {
+        let is_of_a_row = |error: &RowError| match error {
+            RowError::Sqlite { source, .. } => refused(source),
+            _ => false,
+        };
+        prepare(self)?;
+        match apply(self, units) {
+            Err(error) if is_of_a_row(&error) => {}
+            result => return result,
+        }
+        let mut fates = Vec::with_capacity(units.len());
+        for unit in units.chunks(1) {
+            prepare(self)?;
+            match apply(self, unit) {
+                Err(error) if is_of_a_row(&error) => fates.push(Fate::Blocked),
+                result => fates.extend(result?),
+            }
+        }
         Ok(fates)
     }
 
@@ -357,7 +398,7 @@ impl Writer {
     }
 
     /// Runs `change` so that it happens whole or not at all. What a constraint or trigger refuses, or `change` itself
-    /// by returning false, is [`Fate::Blocked`].
+    /// by returning false, is [`Fate::Blocked`]. An error when the whole transaction is lost.
     fn guarded(
         &self,
         change: impl FnOnce(&Self) -> rusqlite::Result<bool>,
@@ -421,17 +462,98 @@ impl Writer {
     }
 }
 
-/// Whether an error says that this row may not be changed, rather than that the file cannot be.
+/// Whether an error is one of the statement on this row (a constraint, a trigger, a function in it, a damaged text
+/// index), rather than one of the file or of the connection, which would meet every other row, too.
 pub(super) fn refused(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
-    )
+    let Some(failure) = error.sqlite_error() else {
+        return false;
+    };
+    let is_of_the_file = matches!(
+        failure.code,
+        ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::CannotOpen
+            | ErrorCode::OutOfMemory
+            | ErrorCode::OperationInterrupted
+            | ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::SchemaChanged
+    );
+    // A virtual table says so of its own tables, not of the file.
+    !is_of_the_file || failure.extended_code == ffi::SQLITE_CORRUPT_VTAB
 }
 
 /// Whether the same rows were found, in whatever order.
 fn same_rows(found: &[&RowImage], copied: &[RowImage]) -> bool {
-    found.len() == copied.len()
-        && (found.iter().zip(copied).all(|(a, b)| *a == b)
-            || found.iter().all(|row| copied.contains(row)))
+    if found.len() != copied.len() {
+        return false;
+    }
+    if found.iter().zip(copied).all(|(a, b)| *a == b) {
+        return true;
+    }
+    let copied: Vec<&RowImage> = copied.iter().collect();
+    in_order(found) == in_order(&copied)
+}
+
+/// Rows in an order that depends on nothing but the rows.
+fn in_order<'a>(rows: &[&'a RowImage]) -> Vec<&'a RowImage> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_cached_key(|row| (row.table.clone(), row.rowid, row.version()));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::image::SqlValue;
+
+    fn row(n: i64) -> RowImage {
+        RowImage {
+            table: "tags".into(),
+            rowid: None,
+            columns: vec![("n".into(), SqlValue::Integer(n))],
+        }
+    }
+
+    #[test]
+    fn the_order_of_rows_is_nothing_and_their_number_is() {
+        let rows = [row(1), row(2), row(1)];
+        let found = |order: [usize; 3]| order.map(|i| &rows[i]);
+        assert!(same_rows(&found([0, 1, 2]), &rows));
+        assert!(same_rows(&found([1, 0, 2]), &rows));
+        assert!(!same_rows(&found([0, 0, 1])[..2], &rows));
+        assert!(!same_rows(&found([1, 1, 0]), &rows));
+        assert!(!same_rows(&found([0, 2, 0]), &rows));
+    }
+
+    #[test]
+    fn an_error_is_of_a_row_or_of_the_file() {
+        for (code, of_a_row) in [
+            (ffi::SQLITE_ERROR, true),
+            (ffi::SQLITE_CONSTRAINT_TRIGGER, true),
+            (ffi::SQLITE_CONSTRAINT_PRIMARYKEY, true),
+            (ffi::SQLITE_MISMATCH, true),
+            (ffi::SQLITE_TOOBIG, true),
+            (ffi::SQLITE_CORRUPT_VTAB, true),
+            (ffi::SQLITE_CORRUPT, false),
+            (ffi::SQLITE_CORRUPT_INDEX, false),
+            (ffi::SQLITE_NOTADB, false),
+            (ffi::SQLITE_BUSY_SNAPSHOT, false),
+            (ffi::SQLITE_LOCKED, false),
+            (ffi::SQLITE_FULL, false),
+            (ffi::SQLITE_IOERR_WRITE, false),
+            (ffi::SQLITE_READONLY, false),
+            (ffi::SQLITE_CANTOPEN, false),
+            (ffi::SQLITE_NOMEM, false),
+            (ffi::SQLITE_INTERRUPT, false),
+        ] {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            assert_eq!(refused(&error), of_a_row, "{error}");
+        }
+    }
 }

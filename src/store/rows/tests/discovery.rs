@@ -129,3 +129,44 @@ fn rows_of_a_tenant_file_belong_to_the_tenant() {
         [(user("ana"), 1)]
     );
 }
+
+#[test]
+fn tenants_with_one_file_are_named_and_not_opened() {
+    let world = World::new("CREATE TABLE memories(id INTEGER PRIMARY KEY)");
+    let users = world.dir.path().join("users");
+    for tenant in ["ana", "own", "hard"] {
+        fs::create_dir_all(users.join(tenant)).unwrap();
+    }
+    fs::copy(world.path(), users.join("ana/memory.db")).unwrap();
+    fs::copy(world.path(), users.join("own/memory.db")).unwrap();
+    fs::hard_link(users.join("ana/memory.db"), users.join("hard/memory.db")).unwrap();
+    std::os::unix::fs::symlink("ana", users.join("soft")).unwrap();
+    let store = store(world.dir.path(), "users/{tenant}/memory.db");
+    let mut opened = Vec::new();
+    for partition in store.partitions().unwrap() {
+        let reader = store.reader(&partition).map(drop);
+        let writer = store.writer(&partition).map(drop);
+        let what = |result: Result<(), RowError>| match result {
+            Ok(()) => "own".to_owned(),
+            Err(error) => {
+                assert_eq!(error.kind(), RowErrorKind::Other);
+                assert!(error.hint().is_some());
+                error.to_string()
+            }
+        };
+        let (read, written) = (what(reader), what(writer));
+        assert_eq!(read, written);
+        opened.push((partition.name.to_string(), read));
+    }
+    let shared =
+        |tenant| format!("open the row database: it is the same file as that of tenant {tenant:?}");
+    assert_eq!(
+        opened,
+        [
+            ("ana".into(), shared("soft")),
+            ("hard".into(), shared("ana")),
+            ("own".into(), "own".into()),
+            ("soft".into(), shared("ana")),
+        ]
+    );
+}

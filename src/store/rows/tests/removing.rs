@@ -247,17 +247,69 @@ fn a_trigger_that_refuses_blocks_only_its_unit() {
 }
 
 #[test]
-fn a_trigger_that_rolls_everything_back_is_an_error() {
+fn a_trigger_that_rolls_everything_back_blocks_only_its_unit() {
     let world = World::new(
-        "CREATE TABLE memories(id INTEGER PRIMARY KEY);
-         CREATE TRIGGER keep BEFORE DELETE ON memories WHEN old.id = 2 BEGIN SELECT RAISE(ROLLBACK, 'no'); END;
-         INSERT INTO memories VALUES (1), (2);",
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT);
+         CREATE TRIGGER keep BEFORE DELETE ON memories WHEN old.id IN (2, 4)
+           BEGIN SELECT RAISE(ROLLBACK, 'kept: ' || old.content); END;
+         INSERT INTO memories VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e');",
     );
     let mut writer = world.writer();
-    let units = [unit(&mut writer, n(1), &[]), unit(&mut writer, n(2), &[])];
-    writer.delete_units(&units).unwrap_err();
-    assert_eq!(world.dump(), ["memories 1", "memories 2"]);
-    assert_eq!(writer.delete_units(&units[..1]).unwrap(), [Fate::Removed]);
+    let units: Vec<Unit> = (1..=5).map(|id| unit(&mut writer, n(id), &[])).collect();
+    world
+        .app()
+        .execute_batch("UPDATE memories SET content = 'C' WHERE id = 3")
+        .unwrap();
+    let fates = writer.delete_units(&units).unwrap();
+    assert_eq!(
+        fates,
+        [
+            Fate::Removed,
+            Fate::Blocked,
+            Fate::Changed,
+            Fate::Blocked,
+            Fate::Removed
+        ]
+    );
+    assert_eq!(
+        world.dump(),
+        ["memories 2 b", "memories 3 C", "memories 4 d"]
+    );
+}
+
+#[test]
+fn a_trigger_that_fails_on_one_row_blocks_only_its_unit() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, meta TEXT);
+         CREATE TABLE log(a);
+         CREATE TRIGGER note AFTER DELETE ON memories
+           BEGIN INSERT INTO log VALUES (json_extract(old.meta, '$.a')); END;
+         INSERT INTO memories VALUES (1, '{}'), (2, '{broken'), (3, '{\"a\":3}');",
+    );
+    let mut writer = world.writer();
+    let units: Vec<Unit> = (1..=3).map(|id| unit(&mut writer, n(id), &[])).collect();
+    let fates = writer.delete_units(&units).unwrap();
+    assert_eq!(fates, [Fate::Removed, Fate::Blocked, Fate::Removed]);
+    assert_eq!(world.dump(), ["log NULL", "log 3", "memories 2 {broken"]);
+}
+
+#[test]
+fn a_damaged_text_index_blocks_what_it_is_about() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT);
+         CREATE VIRTUAL TABLE fts USING fts5(content, content = 'memories', content_rowid = 'id');
+         CREATE TRIGGER i AFTER INSERT ON memories
+           BEGIN INSERT INTO fts(rowid, content) VALUES (new.id, new.content); END;
+         CREATE TRIGGER d AFTER DELETE ON memories WHEN old.id <> 3
+           BEGIN INSERT INTO fts(fts, rowid, content) VALUES ('delete', old.id, old.content); END;
+         INSERT INTO memories VALUES (1, 'a b'), (2, 'c d'), (3, 'e f');
+         UPDATE fts_data SET block = x'0102' WHERE id >= 10;",
+    );
+    let mut writer = world.writer();
+    let units: Vec<Unit> = (1..=3).map(|id| unit(&mut writer, n(id), &[])).collect();
+    let fates = writer.delete_units(&units).unwrap();
+    assert_eq!(fates, [Fate::Blocked, Fate::Blocked, Fate::Removed]);
+    assert_eq!(world.query("SELECT * FROM memories"), ["1 a b", "2 c d"]);
 }
 
 #[test]
@@ -384,6 +436,33 @@ fn an_end_that_the_schema_refuses_blocks_only_its_memory() {
     let units: Vec<_> = roots.into_iter().map(|unit| (unit.unwrap(), at)).collect();
     let fates = writer.end_units(&units).unwrap();
     assert_eq!(fates, [Fate::Blocked, Fate::Removed]);
+}
+
+#[test]
+fn an_end_that_a_trigger_rolls_back_blocks_only_its_memory() {
+    for refusal in ["RAISE(ROLLBACK, 'no')", "json_extract('{broken', '$.a')"] {
+        let world = World::new(&format!(
+            "CREATE TABLE memories(id INTEGER PRIMARY KEY, valid_to INTEGER);
+             CREATE TRIGGER keep BEFORE UPDATE ON memories WHEN old.id = 2 BEGIN SELECT {refusal}; END;
+             INSERT INTO memories(id) VALUES (1), (2), (3);"
+        ))
+        .role(Role::ValidTo, "valid_to:epoch_s");
+        let mut writer = world.writer();
+        let at = instant("2026-11-29T18:27:27Z");
+        let roots = writer.roots(&[n(1), n(2), n(3)]).unwrap();
+        let units: Vec<_> = roots.into_iter().map(|unit| (unit.unwrap(), at)).collect();
+        let fates = writer.end_units(&units).unwrap();
+        assert_eq!(
+            fates,
+            [Fate::Removed, Fate::Blocked, Fate::Removed],
+            "{refusal}"
+        );
+        assert_eq!(
+            world.query("SELECT id FROM memories WHERE valid_to IS NULL"),
+            ["2"],
+            "{refusal}"
+        );
+    }
 }
 
 #[test]
