@@ -158,7 +158,7 @@ impl Serialize for Namespace {
 
 /// A fingerprint of one row, over every stored column: it changes whenever anything about the memory does.
 ///
-/// The first 16 bytes of a SHA-256, see [`crate::store::rows::image`].
+/// The first 16 bytes of a SHA-256, see [`crate::store::image`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version(pub [u8; 16]);
 

@@ -1,6 +1,6 @@
 //! What the operator wrote, key by key, before anything is believed.
 //!
-//! Mechanics: [`section!`] declares a table of the file once: its keys, its tables and its lists of tables. From that
+//! Mechanics: `section!` declares a table of the file once: its keys, its tables and its lists of tables. From that
 //! follow the reading, the refusal of unknown keys, and the laying of one table over another (a store over its
 //! preset). A key keeps its value untyped: what a value may be is decided in [`super::validate`], so that one wrong
 //! type hides no other problem.

@@ -1,6 +1,6 @@
 //! A Qdrant collection over gRPC.
 //!
-//! Mechanics: [`calls`] makes single calls safe (time, retries, stop), [`convert`] translates, [`read`] and [`write`]
+//! Mechanics: [`calls`] makes single calls safe (time, retries, stop), [`convert`] translates, [`read`] and [`mod@write`]
 //! put the operations of the trait together from pages and batches that fit one message.
 //!
 //! Policy: a write counts when the server says Completed and a read afterwards shows it. A listing counts when its last

@@ -3,7 +3,7 @@
 //! Mechanics: rows are identified by their rowid (or by the primary key of a table without one); a point id is looked
 //! up under every spelling of [`keys`]. Reads go page by page in the order of the key, each page a statement of its
 //! own, so that no lock is held while a page is being looked at. Removal goes by small IMMEDIATE transactions with
-//! pauses between them, see [`write`].
+//! pauses between them, see [`mod@write`].
 //!
 //! Policy: a row whose key no point id can name, or two rows that are the same point, make the call fail; they are
 //! never skipped over. Points whose namespace is not text belong to nobody.
