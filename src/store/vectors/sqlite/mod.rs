@@ -419,6 +419,13 @@ fn failed(doing: &'static str) -> impl Fn(rusqlite::Error) -> VectorError {
         if source.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
             return VectorError::Interrupted;
         }
+        // What a trigger raises may quote a row: the code says enough.
+        let source = match source {
+            rusqlite::Error::SqliteFailure(code, Some(_)) => {
+                rusqlite::Error::SqliteFailure(code, None)
+            }
+            other => other,
+        };
         VectorError::Sqlite {
             doing: doing.to_owned(),
             source,
