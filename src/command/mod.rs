@@ -64,7 +64,7 @@ fn load(global: &Global) -> Result<Config, Failure> {
 }
 
 fn load_file(path: &Path) -> Result<Config, Failure> {
-    config::load(path).map_err(|error| Failure::new(Exit::Config, error.to_string()))
+    config::load(path).map_err(|error| Failure::new(Exit::Config, crate::error::chain(&error)))
 }
 
 /// Refuses the name of a store that is not configured.

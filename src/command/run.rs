@@ -52,6 +52,19 @@ pub(super) fn run_with(
         engine::run(config, options, &cx, &mut printer)
     };
     printer.finish(&report, dry_run);
+    for hash in &options.accept.0 {
+        let is_known = report.passes.iter().any(|pass| {
+            pass.hash
+                .as_ref()
+                .is_some_and(|known| known.0.eq_ignore_ascii_case(hash))
+        });
+        if !is_known {
+            tracing::warn!(
+                hash,
+                "no plan of this run has the accepted hash: the stores have changed, or it is misspelt"
+            );
+        }
+    }
     Ok(report.exit())
 }
 

@@ -132,7 +132,8 @@ impl Stores {
 /// Opens one row database and checks every statement that will run on it.
 fn check(rows: &RowStore, partition: &Partition, access: Access) -> Result<(), RowError> {
     match access {
-        Access::Read => rows.reader(partition).map(drop),
+        // A dry run must find what would keep the run from writing.
+        Access::Read => rows.reader(partition)?.explain(),
         Access::Write => rows.writer(partition).map(drop),
     }
 }

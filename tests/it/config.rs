@@ -111,3 +111,16 @@ fn a_command_line_that_makes_no_sense_is_refused() {
         world.run(args).expect(2);
     }
 }
+
+/// What keeps a run from writing is found by whoever only looks, too.
+#[test]
+fn a_trigger_that_cannot_run_is_found_by_check_and_dry_run() {
+    let world = world();
+    world
+        .rows()
+        .execute_batch(
+            "CREATE TRIGGER needs_extension AFTER DELETE ON memories BEGIN SELECT no_such_function(old.id); END",
+        )
+        .unwrap();
+    refused(&world, 10, &["no_such_function", "memories"]);
+}
