@@ -172,7 +172,8 @@ fn bitemporal_ends_and_never_deletes() {
         ("expired", 30, None, None, Some(10)),
         ("live", 30, None, None, Some(-10)),
     ];
-    let ago = |days: i64| datetime(now() - days * DAY);
+    let start = now();
+    let ago = |days: i64| datetime(start - days * DAY);
     for (id, from, to, supersedes, expires) in rows {
         world
             .rows()
