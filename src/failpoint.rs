@@ -35,13 +35,15 @@ pub enum Failpoint {
     SettleWritten,
     SightingsBefore,
     SightingsWritten,
+    QueueBefore,
+    QueueWritten,
     PassRecorded,
     RunFinished,
 }
 
 impl Failpoint {
     /// Every point, in the order in which a run comes by them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::RunBegun,
         Self::IntentBefore,
         Self::IntentWritten,
@@ -55,6 +57,8 @@ impl Failpoint {
         Self::SettleWritten,
         Self::SightingsBefore,
         Self::SightingsWritten,
+        Self::QueueBefore,
+        Self::QueueWritten,
         Self::PassRecorded,
         Self::RunFinished,
     ];
@@ -76,6 +80,8 @@ impl Failpoint {
             Self::SettleWritten => "settle.written",
             Self::SightingsBefore => "sightings.before",
             Self::SightingsWritten => "sightings.written",
+            Self::QueueBefore => "queue.before",
+            Self::QueueWritten => "queue.written",
             Self::PassRecorded => "pass.recorded",
             Self::RunFinished => "run.finished",
         }

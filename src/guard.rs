@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::config::Guard;
 use crate::memory::Namespace;
-use crate::plan::{Action, Plan, PlanHash};
+use crate::plan::{Plan, PlanHash};
 
 /// A living owner's namespace with fewer memories than this is not measured on its own: a share of few says little.
 const SMALLEST_NAMESPACE: u64 = 20;
@@ -143,7 +143,7 @@ fn measure(plan: &Plan, census: &Census, bounds: Guard, consent: Consent) -> Opt
     };
     match consent {
         Consent::Accepted => return None,
-        Consent::FirstRun if !plan.actions.is_empty() => {
+        Consent::FirstRun if plan.removes() => {
             return refusal(Limit::FirstRun, &weight.store, None);
         }
         Consent::FirstRun | Consent::Bounds => {}
@@ -219,15 +219,16 @@ impl Weight {
     fn of(plan: &Plan, census: &Census) -> Self {
         let mut weight = Self::default();
         for action in &plan.actions {
+            if !action.removes() {
+                continue;
+            }
             let share = weight
                 .namespaces
                 .entry(action.namespace().clone())
                 .or_default();
-            match action {
-                Action::Delete { target, .. } | Action::End { target, .. } => {
-                    share.rows.0 += 1 + target.behind.len() as u64;
-                }
-                Action::DropPoint { .. } => share.points.0 += 1,
+            match action.target() {
+                Some(target) => share.rows.0 += 1 + target.behind.len() as u64,
+                None => share.points.0 += 1,
             }
         }
         for (namespace, share) in &mut weight.namespaces {
@@ -262,7 +263,7 @@ mod tests {
     use crate::config::Ratio;
     use crate::memory::{MemoryId, PointId, Version};
     use crate::pass::PassName;
-    use crate::plan::{Expected, Reason, Target};
+    use crate::plan::{Action, Expected, Reason, Target};
 
     const BOUNDS: (f64, u64) = (0.2, 50);
 

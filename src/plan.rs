@@ -22,13 +22,29 @@ pub enum ActionKind {
     Delete,
     /// End a memory of a bitemporal schema: set its `valid_to`, drop its point.
     End,
+    /// Mark a row as deleted, where the schema has a column for it, and drop its point.
+    SoftDelete,
+    /// Hide a memory behind the one that says the same, and drop its point.
+    Supersede,
     /// Drop a point that no memory stands behind.
     DropPoint,
+    /// Ask a person.
+    Queue,
+    /// Take a question back that has become void.
+    Close,
 }
 
 impl ActionKind {
     /// Every kind, in order.
-    pub const ALL: [Self; 3] = [Self::Delete, Self::End, Self::DropPoint];
+    pub const ALL: [Self; 7] = [
+        Self::Delete,
+        Self::End,
+        Self::SoftDelete,
+        Self::Supersede,
+        Self::DropPoint,
+        Self::Queue,
+        Self::Close,
+    ];
 
     /// The stable name.
     #[must_use]
@@ -36,7 +52,11 @@ impl ActionKind {
         match self {
             Self::Delete => "delete",
             Self::End => "end",
+            Self::SoftDelete => "soft_delete",
+            Self::Supersede => "supersede",
             Self::DropPoint => "drop_point",
+            Self::Queue => "queue",
+            Self::Close => "close",
         }
     }
 }
@@ -79,12 +99,24 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
-    /// Set `valid_to` of a memory of a bitemporal schema, and drop its point.
-    End {
-        /// What ends; nothing is hidden behind it.
+    /// Mark a row so that its memory is history and stays as such, and drop its point.
+    Hide {
+        /// What is hidden; nothing else goes with it.
         target: Target,
-        /// When it ended.
-        valid_to: Timestamp,
+        /// How.
+        mark: Mark,
+        /// Why.
+        reason: Reason,
+    },
+    /// Fold a memory into the one that says the same: it goes as `mark` says, and the survivor takes over how often and
+    /// when it was used, and since when it has been known.
+    Merge {
+        /// What goes.
+        target: Target,
+        /// What stays.
+        survivor: Survivor,
+        /// How the memory is hidden; `None` where the schema has no way but to delete its row.
+        mark: Option<Mark>,
         /// Why.
         reason: Reason,
     },
@@ -99,6 +131,128 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
+    /// Put a question to a person. Neither store is touched.
+    Queue {
+        /// What is asked.
+        question: Question,
+        /// Why.
+        reason: Reason,
+    },
+    /// Take back a question that nobody answered and that has become void. Neither store is touched.
+    Close {
+        /// The entry of the queue.
+        entry: i64,
+        /// What it asked.
+        question: Question,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// How the row of a memory that stays as history is marked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// `valid_to` is set: it ceased to be true.
+    Ended {
+        /// When.
+        at: Timestamp,
+    },
+    /// `deleted_at` is set.
+    Deleted {
+        /// When.
+        at: Timestamp,
+    },
+    /// `superseded_by` is set.
+    Superseded {
+        /// The memory that stands for it.
+        by: MemoryId,
+    },
+}
+
+impl Mark {
+    /// The kind of an action that marks a row so.
+    #[must_use]
+    pub fn kind(&self) -> ActionKind {
+        match self {
+            Self::Ended { .. } => ActionKind::End,
+            Self::Deleted { .. } => ActionKind::SoftDelete,
+            Self::Superseded { .. } => ActionKind::Supersede,
+        }
+    }
+}
+
+/// The memory of a cluster that stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survivor {
+    /// The memory.
+    pub id: MemoryId,
+    /// What it is, apart from when and how often it was used: that may change beside a merge, the rest may not.
+    pub essence: Version,
+}
+
+/// What the queue asks about; metric label, JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// Nobody has confirmed the memory for long.
+    Stale,
+    /// Nobody has used the memory for long.
+    Unused,
+    /// Two memories disagree.
+    Contradiction,
+    /// Memories are near each other, and not the same.
+    Similar,
+}
+
+impl QuestionKind {
+    /// Every kind, in order.
+    pub const ALL: [Self; 4] = [
+        Self::Stale,
+        Self::Unused,
+        Self::Contradiction,
+        Self::Similar,
+    ];
+
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Unused => "unused",
+            Self::Contradiction => "contradiction",
+            Self::Similar => "similar",
+        }
+    }
+}
+
+impl fmt::Display for QuestionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A question for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// What is asked.
+    pub kind: QuestionKind,
+    /// Which row database: `main`, or the tenant.
+    pub partition: Arc<str>,
+    /// Whose memories it is about.
+    pub namespace: Namespace,
+    /// The memories it is about, in order of their ids, each as it was: a question is asked anew only when one of them
+    /// has changed.
+    pub members: Box<[Member]>,
+}
+
+/// A memory that a question is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Member {
+    /// The memory.
+    pub id: MemoryId,
+    /// What it said.
+    pub fingerprint: Version,
 }
 
 /// Why an action was planned. No instant in it is relative to `now`, so that a plan made a minute later is the same.
@@ -124,6 +278,38 @@ pub enum Reason {
     OwnerUnknown,
     /// No row stands behind the point.
     RowGone,
+    /// It says the same as the memory that stays.
+    Duplicate {
+        /// The cosine of the two, in ten-thousandths; `None` when their texts are the same and nothing was compared.
+        cosine_e4: Option<u16>,
+    },
+    /// Its strength fell under the floor.
+    Faded {
+        /// When it was last used, confirmed or written: its strength follows from that and `now`.
+        since: Timestamp,
+    },
+    /// Nobody has confirmed it since.
+    Unconfirmed {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Nobody has used it since.
+    Unused {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// They disagree.
+    Contradiction {
+        /// The score.
+        score: u32,
+    },
+    /// They are near each other.
+    Similar {
+        /// How many there are.
+        members: u32,
+    },
+    /// What was asked about is gone, hidden, or has changed.
+    Void,
 }
 
 impl Reason {
@@ -142,6 +328,18 @@ impl fmt::Display for Reason {
             Self::OwnerDeleted { at } => write!(f, "owner deleted at {at}"),
             Self::OwnerUnknown => f.write_str("owner unknown"),
             Self::RowGone => f.write_str("row gone"),
+            Self::Duplicate { cosine_e4: None } => f.write_str("same text"),
+            Self::Duplicate {
+                cosine_e4: Some(cosine),
+            } => {
+                write!(f, "duplicate at 0.{cosine:04}")
+            }
+            Self::Faded { since } => write!(f, "faded, not used since {since}"),
+            Self::Unconfirmed { since } => write!(f, "not confirmed since {since}"),
+            Self::Unused { since } => write!(f, "not used since {since}"),
+            Self::Contradiction { score } => write!(f, "contradiction, score {score}"),
+            Self::Similar { members } => write!(f, "{members} similar"),
+            Self::Void => f.write_str("void by now"),
         }
     }
 }
@@ -151,9 +349,14 @@ impl Action {
     #[must_use]
     pub fn kind(&self) -> ActionKind {
         match self {
-            Self::Delete { .. } => ActionKind::Delete,
-            Self::End { .. } => ActionKind::End,
+            Self::Delete { .. } | Self::Merge { mark: None, .. } => ActionKind::Delete,
+            Self::Hide { mark, .. }
+            | Self::Merge {
+                mark: Some(mark), ..
+            } => mark.kind(),
             Self::DropPoint { .. } => ActionKind::DropPoint,
+            Self::Queue { .. } => ActionKind::Queue,
+            Self::Close { .. } => ActionKind::Close,
         }
     }
 
@@ -162,8 +365,53 @@ impl Action {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Delete { reason, .. }
-            | Self::End { reason, .. }
-            | Self::DropPoint { reason, .. } => *reason,
+            | Self::Hide { reason, .. }
+            | Self::Merge { reason, .. }
+            | Self::DropPoint { reason, .. }
+            | Self::Queue { reason, .. }
+            | Self::Close { reason, .. } => *reason,
+        }
+    }
+
+    /// The memory that goes, with what hides behind it; `None` for what is about no row, or changes none.
+    #[must_use]
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Delete { target, .. }
+            | Self::Hide { target, .. }
+            | Self::Merge { target, .. } => Some(target),
+            Self::DropPoint { .. } | Self::Queue { .. } | Self::Close { .. } => None,
+        }
+    }
+
+    /// How the row of the memory that goes is marked; `None` when it is deleted, or there is none.
+    #[must_use]
+    pub fn mark(&self) -> Option<&Mark> {
+        match self {
+            Self::Hide { mark, .. } => Some(mark),
+            Self::Merge { mark, .. } => mark.as_ref(),
+            Self::Delete { .. }
+            | Self::DropPoint { .. }
+            | Self::Queue { .. }
+            | Self::Close { .. } => None,
+        }
+    }
+
+    /// The memory that takes over from the one that goes.
+    #[must_use]
+    pub fn survivor(&self) -> Option<&Survivor> {
+        match self {
+            Self::Merge { survivor, .. } => Some(survivor),
+            _ => None,
+        }
+    }
+
+    /// The question that it puts or takes back.
+    #[must_use]
+    pub fn question(&self) -> Option<&Question> {
+        match self {
+            Self::Queue { question, .. } | Self::Close { question, .. } => Some(question),
+            _ => None,
         }
     }
 
@@ -171,27 +419,63 @@ impl Action {
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         match self {
-            Self::Delete { target, .. } | Self::End { target, .. } => &target.namespace,
+            Self::Delete { target, .. }
+            | Self::Hide { target, .. }
+            | Self::Merge { target, .. } => &target.namespace,
             Self::DropPoint { namespace, .. } => namespace,
+            Self::Queue { question, .. } | Self::Close { question, .. } => &question.namespace,
         }
     }
 
     /// Whether memories hide behind the one it removes, and go with it.
     #[must_use]
     pub fn hides_others(&self) -> bool {
-        match self {
-            Self::Delete { target, .. } | Self::End { target, .. } => !target.behind.is_empty(),
-            Self::DropPoint { .. } => false,
-        }
+        self.target()
+            .is_some_and(|target| !target.behind.is_empty())
+    }
+
+    /// Whether something goes from a store: questions take nothing.
+    #[must_use]
+    pub fn removes(&self) -> bool {
+        self.question().is_none()
     }
 
     /// The row database it belongs to.
     #[must_use]
     pub fn partition(&self) -> &Arc<str> {
         match self {
-            Self::Delete { target, .. } | Self::End { target, .. } => &target.partition,
+            Self::Delete { target, .. }
+            | Self::Hide { target, .. }
+            | Self::Merge { target, .. } => &target.partition,
             Self::DropPoint { partition, .. } => partition,
+            Self::Queue { question, .. } | Self::Close { question, .. } => &question.partition,
         }
+    }
+
+    /// The line that stands for it in the hash of a plan. The instants of marks are not in it: they follow from the
+    /// reason, or are that of the run.
+    fn write_identity(&self, line: &mut String) {
+        let kind = self.kind();
+        let reason = self.reason();
+        let _ = match self {
+            Self::Delete { target, .. } | Self::Hide { target, .. } => {
+                writeln!(line, "{kind} {target:?} {reason}")
+            }
+            Self::Merge {
+                target, survivor, ..
+            } => writeln!(line, "{kind} {target:?} into {survivor:?} {reason}"),
+            Self::DropPoint {
+                partition,
+                namespace,
+                point,
+                ..
+            } => writeln!(
+                line,
+                "{kind} {partition:?} {namespace:?} {point:?} {reason}"
+            ),
+            Self::Queue { question, .. } => writeln!(line, "{kind} {question:?} {reason}"),
+            Self::Close { entry, .. } => writeln!(line, "{kind} {entry} {reason}"),
+        };
     }
 }
 
@@ -221,6 +505,12 @@ pub enum Finding {
     RuleMismatch,
     /// Something absent that was seen for the first time, or too young to be believed.
     Settling,
+    /// Live memories without a vector that can be compared: missing, all zero, or not finite.
+    WithoutVector,
+    /// Pairs near enough to be merged that a guard keeps apart: they differ in a number, a negation, a name.
+    KeptApart,
+    /// Memories that have faded, and stay because enough of their namespace faded lately.
+    OverBudget,
 }
 
 impl Finding {
@@ -239,6 +529,9 @@ impl Finding {
             Self::UnreadNamespace => "unread_namespace",
             Self::RuleMismatch => "rule_mismatch",
             Self::Settling => "settling",
+            Self::WithoutVector => "without_vector",
+            Self::KeptApart => "kept_apart",
+            Self::OverBudget => "over_budget",
         }
     }
 }
@@ -280,6 +573,9 @@ pub struct Plan {
     pub sightings: Option<Vec<Sighting>>,
     /// Row databases that could not be read.
     pub unread: Vec<Unread>,
+    /// Why the pass could do only a part of what it does, in words an operator can act on: a store without vectors, a
+    /// background so high that thresholds were raised.
+    pub degraded: Vec<String>,
 }
 
 impl Plan {
@@ -293,6 +589,7 @@ impl Plan {
             findings: Tally::new(),
             sightings: None,
             unread: Vec::new(),
+            degraded: Vec::new(),
         }
     }
 
@@ -304,6 +601,12 @@ impl Plan {
             *counts.entry(action.kind()).or_default() += 1;
         }
         counts
+    }
+
+    /// Whether something goes from a store.
+    #[must_use]
+    pub fn removes(&self) -> bool {
+        self.actions.iter().any(Action::removes)
     }
 
     /// Adds to a finding.
@@ -321,25 +624,7 @@ impl Plan {
         let mut line = String::new();
         for action in &self.actions {
             line.clear();
-            let _ = match action {
-                Action::Delete { target, reason } => writeln!(line, "delete {target:?} {reason}"),
-                Action::End {
-                    target,
-                    valid_to,
-                    reason,
-                } => writeln!(line, "end {target:?} {valid_to} {reason}"),
-                Action::DropPoint {
-                    partition,
-                    namespace,
-                    point,
-                    reason,
-                } => {
-                    writeln!(
-                        line,
-                        "drop_point {partition:?} {namespace:?} {point:?} {reason}"
-                    )
-                }
-            };
+            action.write_identity(&mut line);
             hash.update(line.as_bytes());
         }
         hash.update(format!("{:?} {}", self.store, self.pass));

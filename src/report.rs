@@ -130,6 +130,9 @@ pub struct PassReport {
     /// Row databases that could not be read or changed; nothing of theirs was touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<Unread>,
+    /// Why the pass could do only a part of what it does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
     /// Why the guard refused, and what would accept the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
@@ -151,6 +154,7 @@ impl PassReport {
             planned: plan.counts(),
             findings: plan.findings.clone(),
             unread: plan.unread.clone(),
+            degraded: plan.degraded.clone(),
             hash: (!plan.actions.is_empty()).then(|| plan.hash()),
             ..Self::new(Arc::clone(&plan.store), plan.pass, Outcome::Idle)
         }
@@ -170,6 +174,7 @@ impl PassReport {
             residue: Tally::new(),
             findings: Tally::new(),
             unread: Vec::new(),
+            degraded: Vec::new(),
             refusal: None,
             hash: None,
             error: None,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::config;
 use crate::guard::Census;
-use crate::memory::{Namespace, PointId};
-use crate::pass::{Cx, PassError};
+use crate::memory::{MemoryId, Namespace, PointId};
+use crate::pass::{Cx, PassError, PassName};
 use crate::plan::{Plan, Sighting, Unread};
+use crate::state::{self, NamespaceHash, StateError};
 use crate::store::Stores;
 use crate::store::rows::{OwnerBook, Partition, RowError, Snapshot, Standing};
 use crate::store::vectors::VectorReader;
@@ -27,6 +28,15 @@ pub struct Health {
     pub damage: Option<String>,
     /// Rows of any table that violate a foreign key.
     pub foreign_key_violations: u64,
+}
+
+/// What the state file knows of the last hours.
+#[derive(Debug, Default)]
+pub struct Recent {
+    /// How many memories a pass has removed, by namespace.
+    pub removed: BTreeMap<NamespaceHash, u64>,
+    /// Memories that others were folded into.
+    pub survivors: BTreeSet<MemoryId>,
 }
 
 /// One store, read-only, at one instant.
@@ -106,6 +116,27 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn has_file(&self, tenant: &str) -> bool {
         self.stores.rows.has_file(tenant)
+    }
+
+    /// What a pass has removed from one row database after an instant, by namespace, and which memories took over from
+    /// others since then.
+    ///
+    /// # Errors
+    ///
+    /// When the state file cannot be read.
+    pub fn recent(
+        &self,
+        partition: &Partition,
+        pass: PassName,
+        since: Timestamp,
+    ) -> Result<Recent, StateError> {
+        let Some(state) = self.stores.state.read(state_of(partition))? else {
+            return Ok(Recent::default());
+        };
+        Ok(Recent {
+            removed: state.removed_since(pass, since)?,
+            survivors: state.survivors_since(since)?,
+        })
     }
 
     /// Reads one row database.
@@ -220,6 +251,14 @@ impl<'a> View<'a> {
             )
         };
         namespaces.filter(gone).cloned().collect()
+    }
+}
+
+/// The state that belongs to a row database.
+fn state_of(partition: &Partition) -> state::Partition<'_> {
+    match &partition.tenant {
+        Some(tenant) => state::Partition::Tenant(tenant),
+        None => state::Partition::Main,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::memory::{PointId, Role};
 use crate::pace::Pace;
 use crate::state::{Intent, IntentId, Settled, SkipReason, State};
 use crate::store::image::{PointImage, RowImage};
-use crate::store::rows::{Fate, Writer};
+use crate::store::rows::{Change, Fate, Writer};
 
 use super::recheck::owner_still_so;
 use super::{ApplyError, Job};
@@ -110,14 +110,25 @@ fn remove_rows(
     Ok(fates)
 }
 
-/// One transaction for the removals of a batch, and one for the endings where there are any.
+/// One transaction for the removals of a batch, and one for what is marked or folded where there is any.
 fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, ApplyError> {
-    let (mut removals, mut endings) = (Vec::new(), Vec::new());
+    let (mut removals, mut changes) = (Vec::new(), Vec::new());
     for (index, Written { intent, .. }) in batch.iter().enumerate() {
-        match (&intent.unit, intent.valid_to) {
-            (Some(unit), Some(at)) => endings.push((index, (unit.clone(), at))),
-            (Some(unit), None) => removals.push((index, unit.clone())),
-            (None, _) => {}
+        let Some(unit) = intent.unit.clone() else {
+            continue;
+        };
+        if intent.mark.is_none() && intent.survivor.is_none() {
+            removals.push((index, unit));
+        } else {
+            let (mark, survivor) = (intent.mark.clone(), intent.survivor.clone());
+            changes.push((
+                index,
+                Change {
+                    unit,
+                    mark,
+                    survivor,
+                },
+            ));
         }
     }
     let mut fates = vec![Fate::Absent; batch.len()];
@@ -127,9 +138,9 @@ fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, App
             fates[index] = fate;
         }
     }
-    if !endings.is_empty() {
-        let (indices, units): (Vec<usize>, Vec<_>) = endings.into_iter().unzip();
-        for (index, fate) in indices.into_iter().zip(writer.end_units(&units)?) {
+    if !changes.is_empty() {
+        let (indices, changes): (Vec<usize>, Vec<_>) = changes.into_iter().unzip();
+        for (index, fate) in indices.into_iter().zip(writer.change_units(&changes)?) {
             fates[index] = fate;
         }
     }
@@ -196,6 +207,12 @@ fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result
     };
     if now == unit.root {
         return Ok(true);
+    }
+    // What is hidden by now needs no point, and must not be found again.
+    let hiding = [Role::SupersededBy, Role::DeletedAt, Role::ValidTo];
+    let memory = writer.memories(&hiding, std::slice::from_ref(id))?.pop();
+    if memory.is_none_or(|memory| memory.is_hidden(job.now)) {
+        return Ok(false);
     }
     let rows = &job.stores.config.rows;
     // A value inside JSON changes its column with every edit, and tells nothing.

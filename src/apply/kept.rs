@@ -60,13 +60,11 @@ pub(super) fn points(
 }
 
 fn going(action: &Action) -> Vec<&MemoryId> {
-    match action {
-        // What is ended stays as a row, and is hidden: it needs no point.
-        Action::Delete { target, .. } | Action::End { target, .. } => {
-            std::iter::once(&target.memory.id)
-                .chain(target.behind.iter().map(|hidden| &hidden.id))
-                .collect()
-        }
-        Action::DropPoint { .. } => Vec::new(),
-    }
+    // What is marked stays as a row, and is hidden: it needs no point.
+    let target = action.target().into_iter();
+    target
+        .flat_map(|target| {
+            std::iter::once(&target.memory.id).chain(target.behind.iter().map(|hidden| &hidden.id))
+        })
+        .collect()
 }

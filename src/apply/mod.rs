@@ -28,6 +28,7 @@ use crate::store::{MAIN, Stores};
 mod finish;
 mod kept;
 mod points;
+mod questions;
 mod recheck;
 pub mod replay;
 mod rows;
@@ -114,7 +115,8 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
         }
         let partition = partition(job.stores, &name);
         let result = rows::apply(job, partition.as_ref(), &work.rows, done)
-            .and_then(|()| points::apply(job, &name, partition.as_ref(), work.points, done));
+            .and_then(|()| points::apply(job, &name, partition.as_ref(), work.points, done))
+            .and_then(|()| questions::apply(job, &work.questions, done));
         match result {
             // A tenant's file that cannot be changed fails alone.
             Err(ApplyError::Rows(error))
@@ -143,6 +145,7 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
 struct Work {
     rows: Vec<Action>,
     points: Vec<Action>,
+    questions: Vec<Action>,
 }
 
 fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
@@ -150,8 +153,11 @@ fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
     for action in actions {
         let work = work.entry(Arc::clone(action.partition())).or_default();
         match action {
-            Action::Delete { .. } | Action::End { .. } => work.rows.push(action),
+            Action::Delete { .. } | Action::Hide { .. } | Action::Merge { .. } => {
+                work.rows.push(action);
+            }
             Action::DropPoint { .. } => work.points.push(action),
+            Action::Queue { .. } | Action::Close { .. } => work.questions.push(action),
         }
     }
     work

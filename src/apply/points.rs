@@ -59,7 +59,7 @@ fn doomed(action: Action) -> Option<Doomed> {
             point,
             reason,
         }),
-        Action::Delete { .. } | Action::End { .. } => None,
+        _ => None,
     }
 }
 
@@ -121,8 +121,10 @@ fn intent(partition: &Arc<str>, doomed: &Doomed, image: PointImage) -> Intent {
         expect: None,
         reason: doomed.reason,
         erase: doomed.reason.erases(),
-        valid_to: None,
+        mark: None,
+        survivor: None,
         unit: None,
+        stays: None,
         points: vec![doomed.point.clone()],
         images: vec![image],
     }

@@ -143,6 +143,14 @@ pub(super) fn owner_still_so(
         Reason::OwnerDeleted { at } => standing == Some(Standing::Deleted { at }),
         Reason::OwnerUnknown => standing == Some(Standing::Unknown),
         Reason::RowGone => standing.is_some_and(|standing| standing != Standing::NoTable),
-        Reason::Expired { .. } | Reason::History { .. } => true,
+        Reason::Expired { .. }
+        | Reason::History { .. }
+        | Reason::Duplicate { .. }
+        | Reason::Faded { .. }
+        | Reason::Unconfirmed { .. }
+        | Reason::Unused { .. }
+        | Reason::Contradiction { .. }
+        | Reason::Similar { .. }
+        | Reason::Void => true,
     }
 }

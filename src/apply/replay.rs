@@ -172,7 +172,10 @@ fn is_as_it_was(writer: &mut Writer, written: &Written) -> Result<bool, ApplyErr
     if alone.is_none() {
         return Ok(true);
     }
-    let now = if written.intent.kind == ActionKind::End {
+    let now = if let Some(mark) = &written.intent.mark {
+        if writer.is_marked(id, mark)? {
+            return Ok(true);
+        }
         alone
     } else {
         let wanted = Wanted {

@@ -87,15 +87,13 @@ fn still_wanted<'a>(
     let owners = job.owners_for(batch.iter().map(Action::reason))?;
     let mut wanted = Vec::with_capacity(batch.len());
     for action in batch {
-        match action {
-            Action::Delete { target, reason } | Action::End { target, reason, .. } => {
-                if owner_still_so(owners.as_ref(), &target.namespace, *reason) {
-                    wanted.push((action, target));
-                } else {
-                    count(&mut done.skipped, action.kind(), 1);
-                }
-            }
-            Action::DropPoint { .. } => {}
+        let Some(target) = action.target() else {
+            continue;
+        };
+        if owner_still_so(owners.as_ref(), &target.namespace, action.reason()) {
+            wanted.push((action, target));
+        } else {
+            count(&mut done.skipped, action.kind(), 1);
         }
     }
     Ok(wanted)
@@ -130,32 +128,47 @@ fn intents(
             None | Some(_) => count(&mut done.skipped, action.kind(), 1),
         }
     }
+    copy_survivors(writer, &mut intents)?;
     capture_points(job, &mut intents)?;
     Ok(intents)
 }
 
-/// A memory that is ended goes alone, and nothing that hangs on it is touched.
+/// Takes the pre-images of the memories that take over.
+fn copy_survivors(writer: &mut Writer, intents: &mut [Intent]) -> Result<(), ApplyError> {
+    for intent in intents {
+        if let Some(survivor) = &intent.survivor {
+            let unit = writer
+                .roots(std::slice::from_ref(&survivor.id))?
+                .pop()
+                .flatten();
+            intent.stays = unit.map(|unit| unit.root);
+        }
+    }
+    Ok(())
+}
+
+/// A memory that is marked goes alone, and nothing that hangs on it is touched.
 fn units(
     writer: &mut Writer,
     batch: &[(&Action, &Target)],
     wanted: &[Wanted],
 ) -> Result<Vec<Option<Unit>>, ApplyError> {
-    let ends = |(action, _): &(&Action, &Target)| matches!(action, Action::End { .. });
-    if batch.iter().all(|action| !ends(action)) {
+    let is_marked = |(action, _): &(&Action, &Target)| action.mark().is_some();
+    if !batch.iter().any(is_marked) {
         return Ok(writer.units(wanted)?);
     }
     let (whole, alone): (Vec<_>, Vec<_>) =
-        (0..batch.len()).partition(|index| !ends(&batch[*index]));
+        (0..batch.len()).partition(|index| !is_marked(&batch[*index]));
     let mut units = vec![None; batch.len()];
     let removed: Vec<Wanted> = whole.iter().map(|index| wanted[*index].clone()).collect();
     for (index, unit) in whole.iter().zip(writer.units(&removed)?) {
         units[*index] = unit;
     }
-    let ended: Vec<MemoryId> = alone
+    let marked: Vec<MemoryId> = alone
         .iter()
         .map(|index| wanted[*index].id.clone())
         .collect();
-    for (index, unit) in alone.iter().zip(writer.roots(&ended)?) {
+    for (index, unit) in alone.iter().zip(writer.roots(&marked)?) {
         units[*index] = unit;
     }
     Ok(units)
@@ -201,12 +214,10 @@ fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) ->
         expect: Some(target.memory.version),
         reason: action.reason(),
         erase: action.reason().erases(),
-        valid_to: if let Action::End { valid_to, .. } = action {
-            Some(*valid_to)
-        } else {
-            None
-        },
+        mark: action.mark().cloned(),
+        survivor: action.survivor().cloned(),
         unit: Some(unit),
+        stays: None,
         points,
         images: Vec::new(),
     }

@@ -370,6 +370,9 @@ fn drift_kind(finding: Finding) -> Option<&'static str> {
         Finding::PointWithoutNamespace => "point_without_namespace",
         Finding::BrokenChain => "broken_chain",
         Finding::WithoutNamespace
+        | Finding::WithoutVector
+        | Finding::KeptApart
+        | Finding::OverBudget
         | Finding::WithoutKey
         | Finding::Blocked
         | Finding::UnreadNamespace

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::engine::Observer;
-use crate::plan::{Action, ActionKind, Finding, Plan, Reason, Tally, Unread};
+use crate::plan::{
+    Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread,
+};
 use crate::report::{Outcome, PassReport, RunReport, Unopened};
 
 use super::Out;
@@ -148,7 +150,12 @@ fn notes(report: &PassReport) -> impl Iterator<Item = String> {
         .unread
         .iter()
         .map(|unread| format!("{}: {}", unread.partition, unread.problem));
-    refusal.chain(error).chain(findings).chain(unread)
+    let degraded = report.degraded.iter().map(|why| format!("degraded: {why}"));
+    refusal
+        .chain(error)
+        .chain(degraded)
+        .chain(findings)
+        .chain(unread)
 }
 
 /// What a finding means, after its number.
@@ -168,6 +175,13 @@ pub fn explain(finding: Finding) -> &'static str {
         Finding::UnreadNamespace => "points belong to rows that could not be read: left alone",
         Finding::RuleMismatch => {
             "points are of namespaces where no point fits a row: is point_id right? left alone"
+        }
+        Finding::WithoutVector => "live memories have no vector that can be compared",
+        Finding::KeptApart => {
+            "pairs are near enough to be one memory, and differ in a number, a name or a negation: kept apart"
+        }
+        Finding::OverBudget => {
+            "memories have faded, and stay until enough of their namespace may go again"
         }
         Finding::Settling => "absences were seen too recently to be believed",
     }
@@ -192,19 +206,29 @@ fn describe(plan: &Plan, action: &Action) -> String {
         action.kind(),
         action.namespace()
     );
-    let _ = match action {
-        Action::Delete { target, .. } | Action::End { target, .. } => {
-            write!(line, "  {}", target.memory.id)
-        }
-        Action::DropPoint { point, .. } => write!(line, "  {point}"),
-    };
-    if let Action::Delete { target, .. } = action {
+    if let Some(target) = action.target() {
+        let _ = write!(line, "  {}", target.memory.id);
         for hidden in &target.behind {
             let _ = write!(line, " and {}", hidden.id);
         }
     }
+    let _ = match action {
+        Action::Merge { survivor, .. } => write!(line, " into {}", survivor.id),
+        Action::DropPoint { point, .. } => write!(line, "  {point}"),
+        Action::Queue { question, .. } => write!(line, "  {}", ids(question).join(" ")),
+        Action::Close { entry, .. } => write!(line, "  entry {entry}"),
+        Action::Delete { .. } | Action::Hide { .. } => Ok(()),
+    };
     let _ = write!(line, "  {}", action.reason());
     line
+}
+
+fn ids(question: &Question) -> Vec<String> {
+    question
+        .members
+        .iter()
+        .map(|member| member.id.to_string())
+        .collect()
 }
 
 fn table(report: &RunReport, dry_run: bool) -> Table {
@@ -324,6 +348,16 @@ struct ActionLine<'a> {
     behind: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     valid_to: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    into: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<QuestionKind>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ids: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<i64>,
     reason: Reason,
 }
 
@@ -337,21 +371,27 @@ impl<'a> ActionLine<'a> {
             point: None,
             behind: Vec::new(),
             valid_to: None,
+            deleted_at: None,
+            into: action.survivor().map(|survivor| survivor.id.to_string()),
+            kind: action.question().map(|question| question.kind),
+            ids: action.question().map(ids).unwrap_or_default(),
+            entry: None,
             reason: action.reason(),
         };
-        match action {
-            Action::Delete { target, .. } | Action::End { target, .. } => {
-                line.id = Some(target.memory.id.to_string());
-                line.behind = target
-                    .behind
-                    .iter()
-                    .map(|hidden| hidden.id.to_string())
-                    .collect();
-            }
-            Action::DropPoint { point, .. } => line.point = Some(point.to_string()),
+        if let Some(target) = action.target() {
+            line.id = Some(target.memory.id.to_string());
+            let hidden = target.behind.iter().map(|hidden| hidden.id.to_string());
+            line.behind = hidden.collect();
         }
-        if let Action::End { valid_to, .. } = action {
-            line.valid_to = Some(*valid_to);
+        match action.mark() {
+            Some(Mark::Ended { at }) => line.valid_to = Some(*at),
+            Some(Mark::Deleted { at }) => line.deleted_at = Some(*at),
+            Some(Mark::Superseded { .. }) | None => {}
+        }
+        match action {
+            Action::DropPoint { point, .. } => line.point = Some(point.to_string()),
+            Action::Close { entry, .. } => line.entry = Some(*entry),
+            _ => {}
         }
         line
     }

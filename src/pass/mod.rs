@@ -14,6 +14,7 @@ use crate::store::rows::RowError;
 use crate::store::vectors::VectorError;
 use crate::view::View;
 
+pub mod decay;
 pub mod orphans;
 mod removal;
 pub mod ttl;
@@ -26,11 +27,13 @@ pub enum PassName {
     Ttl,
     /// What belongs to owners who are gone, and points without a row.
     Orphans,
+    /// Memories that have faded.
+    Decay,
 }
 
 impl PassName {
     /// Every pass, in the order in which they run.
-    pub const ALL: [Self; 2] = [Self::Ttl, Self::Orphans];
+    pub const ALL: [Self; 3] = [Self::Ttl, Self::Orphans, Self::Decay];
 
     /// The stable name.
     #[must_use]
@@ -38,6 +41,7 @@ impl PassName {
         match self {
             Self::Ttl => "ttl",
             Self::Orphans => "orphans",
+            Self::Decay => "decay",
         }
     }
 
@@ -47,6 +51,7 @@ impl PassName {
         match self {
             Self::Ttl => passes.ttl.enabled,
             Self::Orphans => passes.orphans.enabled,
+            Self::Decay => passes.decay.enabled,
         }
     }
 }
@@ -86,8 +91,8 @@ pub trait Pass: Send + Sync {
 
 /// The passes, in the order in which they run.
 #[must_use]
-pub fn registry() -> [&'static dyn Pass; 2] {
-    [&ttl::Ttl, &orphans::Orphans]
+pub fn registry() -> [&'static dyn Pass; 3] {
+    [&ttl::Ttl, &orphans::Orphans, &decay::Decay]
 }
 
 /// What a long piece of work is given besides its input.
@@ -199,7 +204,7 @@ mod tests {
             "tttl"
                 .parse::<PassName>()
                 .unwrap_err()
-                .contains("ttl, orphans")
+                .contains("ttl, orphans, decay")
         );
     }
 }

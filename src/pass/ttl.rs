@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 
 use crate::clock::Timestamp;
 use crate::memory::{Memory, MemoryId, Moment, Role, TimeToLive};
-use crate::plan::{Action, Finding, Plan, Reason, Tally};
+use crate::plan::{Action, Finding, Mark, Plan, Reason, Tally};
 use crate::store::rows::{Partition, RowError, Snapshot};
 use crate::view::View;
 
@@ -120,9 +120,9 @@ impl Rule {
         let mut actions = Vec::with_capacity(endings.len() + removals.len());
         for (target, reason) in removal::alone(snapshot, partition, endings)? {
             if let Reason::Expired { at } = reason {
-                actions.push(Action::End {
+                actions.push(Action::Hide {
                     target,
-                    valid_to: at,
+                    mark: Mark::Ended { at },
                     reason,
                 });
             }

@@ -13,8 +13,8 @@ use super::{State, StateError, StateReader};
 use crate::clock::Timestamp;
 use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::PassName;
-use crate::plan::{ActionKind, Reason};
-use crate::store::image::{PointImage, Unit};
+use crate::plan::{ActionKind, Mark, Reason, Survivor};
+use crate::store::image::{PointImage, RowImage, Unit};
 
 /// The id of an intent in its state file; rises with time and is never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,12 +45,16 @@ pub struct Intent {
     pub reason: Reason,
     /// Whether nothing of it may be kept once it is settled.
     pub erase: bool,
-    /// When the memory ended, for [`ActionKind::End`].
-    pub valid_to: Option<Timestamp>,
+    /// How the row is marked; `None` when it is deleted, or the change is about no row.
+    pub mark: Option<Mark>,
+    /// The memory that takes over from the one that goes.
+    pub survivor: Option<Survivor>,
     /// The points to be removed.
     pub points: Vec<PointId>,
     /// The rows as they were. `None` when the change is about no row, and once the pre-image is gone.
     pub unit: Option<Unit>,
+    /// The row of the survivor as it was. `None` when there is none, and once the pre-image is gone.
+    pub stays: Option<RowImage>,
     /// The points as they were. Empty when there were none, and once the pre-image is gone.
     pub images: Vec<PointImage>,
 }
@@ -67,9 +71,11 @@ impl fmt::Debug for Intent {
             .field("expect", &self.expect)
             .field("reason", &self.reason)
             .field("erase", &self.erase)
-            .field("valid_to", &self.valid_to)
+            .field("mark", &self.mark)
+            .field("survivor", &self.survivor)
             .field("points", &self.points)
             .field("unit", &self.unit.is_some())
+            .field("stays", &self.stays.is_some())
             .field("images", &self.images.len())
             .finish()
     }
@@ -193,8 +199,8 @@ fn origin(tx: &Transaction<'_>, run: &str, pass: PassName) -> rusqlite::Result<i
 
 fn insert(tx: &Transaction<'_>, origin: i64, intent: &Intent) -> rusqlite::Result<IntentId> {
     tx.prepare_cached(
-        "INSERT INTO intents(origin, kind, namespace, memory, expect, behind, points, reason, valid_to, erase)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO intents(origin, kind, namespace, memory, expect, behind, points, reason, mark, survivor, erase)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         origin,
@@ -205,17 +211,21 @@ fn insert(tx: &Transaction<'_>, origin: i64, intent: &Intent) -> rusqlite::Resul
         packed(&intent.behind),
         packed(&intent.points),
         Json(intent.reason),
-        intent.valid_to.map(Json),
+        intent.mark.as_ref().map(Json),
+        intent.survivor.as_ref().map(Json),
         intent.erase,
     ])?;
     let id = tx.last_insert_rowid();
     if intent.unit.is_some() || !intent.images.is_empty() {
-        tx.prepare_cached("INSERT INTO pre_images(intent, unit, points) VALUES (?1, ?2, ?3)")?
-            .execute(params![
-                id,
-                intent.unit.as_ref().map(Packed),
-                packed(&intent.images)
-            ])?;
+        tx.prepare_cached(
+            "INSERT INTO pre_images(intent, unit, survivor, points) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![
+            id,
+            intent.unit.as_ref().map(Packed),
+            intent.stays.as_ref().map(Packed),
+            packed(&intent.images)
+        ])?;
     }
     Ok(IntentId(id))
 }
@@ -230,7 +240,7 @@ macro_rules! select_intents {
     ($condition:literal) => {
         concat!(
             "SELECT i.id, o.run, o.pass, i.kind, i.namespace, i.memory, i.expect, i.behind, i.points, i.reason,
-               i.valid_to, i.erase, i.outcome, i.settled_at, i.undone_at, p.unit, p.points
+               i.mark, i.survivor, i.erase, i.outcome, i.settled_at, i.undone_at, p.unit, p.points, p.survivor
              FROM intents i JOIN origins o ON o.id = i.origin LEFT JOIN pre_images p ON p.intent = i.id
              WHERE ",
             $condition,
@@ -314,15 +324,15 @@ impl StateReader {
     }
 
     fn record(&self, row: &Row<'_>) -> rusqlite::Result<IntentRecord> {
-        let settled: Option<Name<Settled>> = row.get(12)?;
-        let settled_at: Option<At> = row.get(13)?;
+        let settled: Option<Name<Settled>> = row.get(13)?;
+        let settled_at: Option<At> = row.get(14)?;
         Ok(IntentRecord {
             id: IntentId(row.get(0)?),
             run: row.get(1)?,
             pass: row.get::<_, Name<PassName>>(2)?.0,
             intent: self.intent(row)?,
             settled: settled.zip(settled_at).map(|(Name(how), At(at))| (how, at)),
-            undone_at: row.get::<_, Option<At>>(14)?.map(|At(at)| at),
+            undone_at: row.get::<_, Option<At>>(15)?.map(|At(at)| at),
         })
     }
 
@@ -336,14 +346,18 @@ impl StateReader {
             behind: unpacked(row, 7)?,
             points: unpacked(row, 8)?,
             reason: row.get::<_, Json<Reason>>(9)?.0,
-            valid_to: row
-                .get::<_, Option<Json<Timestamp>>>(10)?
-                .map(|Json(at)| at),
-            erase: row.get(11)?,
+            mark: row.get::<_, Option<Json<Mark>>>(10)?.map(|Json(mark)| mark),
+            survivor: row
+                .get::<_, Option<Json<Survivor>>>(11)?
+                .map(|Json(survivor)| survivor),
+            erase: row.get(12)?,
             unit: row
-                .get::<_, Option<Packed<Unit>>>(15)?
+                .get::<_, Option<Packed<Unit>>>(16)?
                 .map(|Packed(unit)| unit),
-            images: unpacked(row, 16)?,
+            images: unpacked(row, 17)?,
+            stays: row
+                .get::<_, Option<Packed<RowImage>>>(18)?
+                .map(|Packed(row)| row),
         })
     }
 }
@@ -360,7 +374,7 @@ mod tests {
 
     use super::super::testing::*;
     use super::*;
-    use crate::store::image::{RowImage, SqlValue};
+    use crate::store::image::SqlValue;
 
     /// Intents with every field in an odd state.
     fn odd_ones() -> Vec<Intent> {
@@ -383,10 +397,31 @@ mod tests {
             },
             Intent {
                 kind: ActionKind::End,
-                valid_to: Some("9999-12-30T22:00:00.999999999Z".parse().unwrap()),
+                mark: Some(Mark::Ended {
+                    at: "9999-12-30T22:00:00.999999999Z".parse().unwrap(),
+                }),
                 reason: Reason::OwnerUnknown,
                 images: vec![],
                 ..deletion(3)
+            },
+            Intent {
+                kind: ActionKind::Supersede,
+                mark: Some(Mark::Superseded {
+                    by: MemoryId::Bytes([0xff, 0].into()),
+                }),
+                survivor: Some(Survivor {
+                    id: MemoryId::Bytes([0xff, 0].into()),
+                    essence: Version([7; 16]),
+                }),
+                reason: Reason::Duplicate {
+                    cosine_e4: Some(9876),
+                },
+                stays: Some(RowImage {
+                    table: "t".into(),
+                    rowid: None,
+                    columns: vec![("uses".into(), SqlValue::Integer(3))],
+                }),
+                ..deletion(5)
             },
             Intent {
                 unit: Some(Unit {

@@ -1,5 +1,6 @@
 //! What is kept for good: tombstones, erased namespaces, counters that never go back, and what a person accepted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -7,12 +8,12 @@ use rusqlite::{Transaction, params};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::sql::{At, Count, Id, Name, Named, Point};
+use super::sql::{At, Count, Id, Json, Name, Named, Point};
 use super::{State, StateError, StateReader};
 use crate::clock::Timestamp;
 use crate::memory::{MemoryId, Namespace, PointId};
 use crate::pass::PassName;
-use crate::plan::ActionKind;
+use crate::plan::{ActionKind, Survivor};
 
 /// A namespace that can be recognised and not read: its SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -181,6 +182,41 @@ impl StateReader {
     pub fn is_accepted(&self, pass: PassName) -> Result<bool, StateError> {
         let sql = "SELECT EXISTS(SELECT 1 FROM acceptances WHERE pass = ?1)";
         self.one("read the acceptances", sql, [Name(pass)], |row| row.get(0))
+    }
+
+    /// How many memories a pass has removed after an instant, by namespace; what was taken back does not count.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn removed_since(
+        &self,
+        pass: PassName,
+        since: Timestamp,
+    ) -> Result<BTreeMap<NamespaceHash, u64>, StateError> {
+        let sql = "SELECT namespace, count(*) FROM tombstones
+                   WHERE pass = ?1 AND at > ?2 AND namespace IS NOT NULL GROUP BY namespace";
+        let counts = self.rows(
+            "count removals",
+            sql,
+            params![Name(pass), At(since)],
+            |row| Ok((row.get(0)?, row.get::<_, Count>(1)?.0)),
+        )?;
+        Ok(counts.into_iter().collect())
+    }
+
+    /// The memories that others were folded into after an instant.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn survivors_since(&self, since: Timestamp) -> Result<BTreeSet<MemoryId>, StateError> {
+        let sql = "SELECT survivor FROM intents
+                   WHERE survivor IS NOT NULL AND outcome = 'done' AND undone_at IS NULL AND settled_at > ?1";
+        let survivors = self.rows("read who took over", sql, [At(since)], |row| {
+            Ok(row.get::<_, Json<Survivor>>(0)?.0.id)
+        })?;
+        Ok(survivors.into_iter().collect())
     }
 
     /// Every counter that was ever added to, in order.

@@ -5,7 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `lock` | who is running; held by `flock`, so that a killed holder leaves nothing stale |
-//! | `main.db` | runs and pass results, acceptances, counters; and the work on a store that is one row database |
+//! | `main.db` | runs and pass results, acceptances, counters, the queue; and the work on a store that is one row database |
 //! | `<tenant>.db` | the work on one tenant's row database; made only when there is something to write |
 //!
 //! The work is intents with their pre-images, tombstones and sightings. Losing a file loses undo and the queue, never a
@@ -20,12 +20,14 @@ use std::path::{Path, PathBuf};
 
 use crate::durable;
 
+mod compared;
 mod error;
 mod file;
 mod intent;
 mod ledger;
 mod lock;
 mod partition;
+mod queue;
 mod runs;
 mod schema;
 mod settle;
@@ -34,12 +36,14 @@ mod sql;
 #[cfg(test)]
 mod testing;
 
+pub use compared::Compared;
 pub use error::StateError;
 pub use file::{State, StateReader};
 pub use intent::{Intent, IntentId, IntentRecord, Settled, SkipReason};
 pub use ledger::{ActionResult, Gone, NamespaceHash, Tombstone, Total};
 pub use lock::{Holder, RunLock};
 pub use partition::Partition;
+pub use queue::{Answer, Entry, key_of};
 pub use runs::{PassRow, RunEnd, RunRecord, RunRow};
 
 /// The folder of one store's state.

@@ -64,7 +64,8 @@ CREATE TABLE intents(
   behind BLOB,
   points BLOB,
   reason TEXT NOT NULL,
-  valid_to TEXT,
+  mark TEXT,
+  survivor TEXT,
   erase INTEGER NOT NULL,
   -- NULL, both: open.
   outcome TEXT,
@@ -77,6 +78,8 @@ CREATE INDEX intents_open ON intents(id) WHERE outcome IS NULL;
 CREATE TABLE pre_images(
   intent INTEGER PRIMARY KEY REFERENCES intents(id),
   unit BLOB,
+  -- The row of the memory that takes over.
+  survivor BLOB,
   points BLOB
 ) STRICT;
 
@@ -104,6 +107,38 @@ CREATE TABLE sightings(
   point ANY NOT NULL,
   first_seen INTEGER NOT NULL,
   PRIMARY KEY(namespace, point)
+) STRICT, WITHOUT ROWID;
+
+-- A key is NULL once the question is void: it may be put again.
+CREATE TABLE queue(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  key BLOB UNIQUE,
+  kind TEXT NOT NULL,
+  partition TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  members BLOB NOT NULL,
+  reason TEXT NOT NULL,
+  run TEXT NOT NULL,
+  queued_at INTEGER NOT NULL,
+  snoozed_until INTEGER,
+  -- NULL, both: open.
+  answer TEXT,
+  answered_at INTEGER
+) STRICT;
+CREATE INDEX queue_open ON queue(id) WHERE answer IS NULL;
+CREATE INDEX queue_by_time ON queue(kind, queued_at);
+
+-- The settings at which a pass has compared.
+CREATE TABLE comparisons(
+  pass TEXT PRIMARY KEY,
+  settings BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE compared(
+  pass TEXT NOT NULL,
+  memory ANY NOT NULL,
+  fingerprint BLOB NOT NULL,
+  PRIMARY KEY(pass, memory)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE acceptances(

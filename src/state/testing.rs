@@ -89,7 +89,8 @@ pub(super) fn deletion(id: i64) -> Intent {
             at: "2026-01-01T00:00:00.123456789Z".parse().unwrap(),
         },
         erase: false,
-        valid_to: None,
+        mark: None,
+        survivor: None,
         points: vec![point.clone()],
         images: vec![PointImage {
             id: point,
@@ -97,6 +98,7 @@ pub(super) fn deletion(id: i64) -> Intent {
             body: format!("payload: {SECRET}").into_bytes(),
         }],
         unit: Some(unit),
+        stays: None,
     }
 }
 

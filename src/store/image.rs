@@ -70,31 +70,41 @@ impl RowImage {
     /// class, length and bytes, so that no two different rows are told apart only by where one value ends.
     #[must_use]
     pub fn version(&self) -> Version {
-        let mut hash = Sha256::new();
-        for (_, value) in &self.columns {
-            let (class, integer, real);
-            let (tag, bytes): (u8, &[u8]) = match value {
-                SqlValue::Null => (0, &[]),
-                SqlValue::Integer(i) => {
-                    integer = i.to_le_bytes();
-                    (1, &integer)
-                }
-                SqlValue::Real(r) => {
-                    real = r.to_bits().to_le_bytes();
-                    (2, &real)
-                }
-                SqlValue::Text(t) => (3, t),
-                SqlValue::Blob(b) => (4, b),
-            };
-            class = [tag];
-            hash.update(class);
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        }
-        let mut version = [0; 16];
-        version.copy_from_slice(&hash.finalize()[..16]);
-        Version(version)
+        fingerprint(self.columns.iter().map(|(_, value)| value))
     }
+
+    /// The same over some of its columns, in the order given; those that it does not have are left out.
+    #[must_use]
+    pub fn version_of(&self, columns: &[String]) -> Version {
+        fingerprint(columns.iter().filter_map(|column| self.get(column)))
+    }
+}
+
+fn fingerprint<'a>(values: impl Iterator<Item = &'a SqlValue>) -> Version {
+    let mut hash = Sha256::new();
+    for value in values {
+        let (class, integer, real);
+        let (tag, bytes): (u8, &[u8]) = match value {
+            SqlValue::Null => (0, &[]),
+            SqlValue::Integer(i) => {
+                integer = i.to_le_bytes();
+                (1, &integer)
+            }
+            SqlValue::Real(r) => {
+                real = r.to_bits().to_le_bytes();
+                (2, &real)
+            }
+            SqlValue::Text(t) => (3, t),
+            SqlValue::Blob(b) => (4, b),
+        };
+        class = [tag];
+        hash.update(class);
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    }
+    let mut version = [0; 16];
+    version.copy_from_slice(&hash.finalize()[..16]);
+    Version(version)
 }
 
 /// One point with its whole payload and every vector it has, in the backend's own form.

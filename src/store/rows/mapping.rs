@@ -15,8 +15,8 @@ use super::schema::{self, Table, quoted};
 use super::value::{self, Affinity};
 use super::{RowError, time};
 use crate::config::{self, Source, TimeFormat};
-use crate::memory::{Memory, MemoryId, Namespace, Role};
-use crate::store::image::RowImage;
+use crate::memory::{Memory, MemoryId, Namespace, Role, TimeToLive, Version};
+use crate::store::image::{RowImage, SqlValue};
 
 /// Where `{tenant}` stands in paths and namespaces.
 pub(super) const TENANT: &str = "{tenant}";
@@ -35,6 +35,8 @@ pub(super) struct Mapping {
     partition_tenant: Option<Arc<str>>,
     roles: Vec<BoundRole>,
     ttl_unit: Duration,
+    /// The columns that say what a memory is, apart from its use.
+    essence: Vec<String>,
     /// `SELECT` of id, tenant and the whole row, by id.
     image_sql: String,
 }
@@ -94,6 +96,7 @@ impl Mapping {
                 });
             }
         }
+        let essence = essence(table, rows);
         let image_sql = format!(
             "SELECT {id}, {}, {} FROM {} WHERE {id} = ?1",
             tenant.as_deref().unwrap_or("NULL"),
@@ -110,6 +113,7 @@ impl Mapping {
             partition_tenant: partition_tenant.cloned(),
             roles,
             ttl_unit: rows.ttl_unit,
+            essence,
             image_sql,
         })
     }
@@ -122,6 +126,16 @@ impl Mapping {
     /// Where each of these roles is read from.
     pub(super) fn bound(&self, roles: &[Role]) -> Vec<Option<&BoundRole>> {
         roles.iter().map(|role| self.role(*role)).collect()
+    }
+
+    /// A fingerprint of what a memory is: all that a plan to keep it in another one's stead rests on.
+    pub(super) fn essence(&self, row: &RowImage) -> Version {
+        row.version_of(&self.essence)
+    }
+
+    /// What a stored life says.
+    pub(super) fn ttl_of(&self, value: &SqlValue) -> TimeToLive {
+        time::decode_ttl(value::as_ref(value), self.ttl_unit)
     }
 
     /// The table of memories, quoted.
@@ -297,6 +311,29 @@ impl Namespaces<'_> {
         self.known.insert(tenant.into_owned(), namespace.clone());
         namespace
     }
+}
+
+/// The columns, as the schema spells them, of everything about a memory but when and how often it was used.
+fn essence(table: &Table, rows: &config::Rows) -> Vec<String> {
+    let roles = rows.roles.iter().filter(|(role, _)| {
+        !matches!(
+            role,
+            Role::CreatedAt
+                | Role::UpdatedAt
+                | Role::LastUsedAt
+                | Role::ConfirmedAt
+                | Role::Uses
+                | Role::Salience
+        )
+    });
+    let sources = roles.map(|(_, source)| source).chain(&rows.tenant);
+    let mut columns: Vec<String> = sources
+        .filter_map(|source| table.column(&source.column))
+        .map(|column| column.name.clone())
+        .collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
 }
 
 /// Finds an ordinary table.

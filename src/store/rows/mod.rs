@@ -20,6 +20,7 @@ mod edges;
 mod error;
 mod loose;
 mod mapping;
+mod marks;
 mod open;
 mod owners;
 mod reader;
@@ -33,6 +34,7 @@ mod writer;
 mod tests;
 
 pub use error::{RowError, RowErrorKind};
+pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, Standing};
 pub use reader::{Blocker, Census, Reader, Snapshot};
 pub use restore::{LeftReason, LeftRow, Restored};

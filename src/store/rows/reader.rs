@@ -14,6 +14,7 @@ use super::chains::Chains;
 use super::dependents::{Dependents, Walk};
 use super::loose::{Loose, Scan};
 use super::mapping::Mapping;
+use super::marks::Marks;
 use super::{Partition, RowError, open, schema, value};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
@@ -97,17 +98,16 @@ impl Bound {
         for (verb, table, sql) in self.dependents.statements() {
             probe(conn, verb, table, &sql)?;
         }
-        let Some(valid_to) = self.mapping.role(Role::ValidTo) else {
-            return Ok(());
-        };
-        let Some(column) = &valid_to.column else {
+        let table = &self.mapping.table;
+        if self.mapping.role(Role::ValidTo).is_some() && !self.mapping.marks().ended {
             return Err(RowError::schema(format!(
                 "valid_to of table {:?} is inside JSON or generated, and cannot be set",
-                self.mapping.table.name
+                table.name
             )));
-        };
-        let sql = self.mapping.table.update_sql([column.as_str()]);
-        probe(conn, "update", &self.mapping.table.name, &sql)
+        }
+        self.mapping
+            .settable()
+            .try_for_each(|column| probe(conn, "update", &table.name, &table.update_sql([column])))
     }
 }
 
@@ -320,6 +320,28 @@ impl Snapshot {
         };
         let versions: rusqlite::Result<_> = ids.iter().map(version).collect();
         versions.map_err(RowError::sqlite("read memories"))
+    }
+
+    /// What the memories of `ids` are, apart from when and how often they were used, in the same order; `None` for those
+    /// that do not exist.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn essences(&self, ids: &[MemoryId]) -> Result<Vec<Option<Version>>, RowError> {
+        let bound = self.bound();
+        let essence = |id| {
+            let row = bound.mapping.fetch(&self.conn, id)?;
+            Ok(row.map(|row| bound.mapping.essence(&row)))
+        };
+        let essences: rusqlite::Result<_> = ids.iter().map(essence).collect();
+        essences.map_err(RowError::sqlite("read memories"))
+    }
+
+    /// The marks that the schema has a column for.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        self.bound().mapping.marks()
     }
 
     /// The memories hidden behind each of `ids`, deepest first: superseded by it, by those, and so on, as either side

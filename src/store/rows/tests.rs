@@ -14,6 +14,7 @@ use crate::memory::{MemoryId, Namespace, Role};
 use crate::store::image::{SqlValue, Unit};
 
 mod discovery;
+mod marking;
 mod reading;
 mod removing;
 mod restoring;

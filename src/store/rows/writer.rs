@@ -1,4 +1,4 @@
-//! Removing and ending memories, conditionally.
+//! Removing memories, conditionally. What marks them instead is in [`super::marks`].
 //!
 //! A removal is prepared as a [`Unit`]: exact copies of every row it takes. Applying it happens in one IMMEDIATE
 //! transaction for a whole batch, in which every row is read again and compared with its copy. Whatever is not exactly
@@ -14,14 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params_from_iter;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
 use super::reader::Bound;
-use super::schema::{Table, quoted};
-use super::{Partition, RowError, open, schema, time};
-use crate::clock::Timestamp;
+use super::schema::Table;
+use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Role};
 use crate::store::image::{RowImage, SqlValue, Unit};
@@ -33,7 +32,7 @@ pub struct Writer {
     rows: Arc<config::Rows>,
     tenant: Option<Arc<str>>,
     pub(super) bound: Arc<Bound>,
-    loose: RefCell<Loose>,
+    pub(super) loose: RefCell<Loose>,
 }
 
 /// A memory whose removal is to be prepared.
@@ -48,7 +47,7 @@ pub struct Wanted {
 /// What became of one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// All of it was removed (or ended).
+    /// All of it was removed (or marked).
     Removed,
     /// Some row is not as it was, or has got or lost a dependent: nothing of the unit was touched.
     Changed,
@@ -182,58 +181,9 @@ impl Writer {
         Ok(fates)
     }
 
-    /// Ends memories of a bitemporal schema, in one transaction: sets `valid_to` of each row that is as it was. Where
-    /// one of them makes the transaction fail, each is ended in a transaction of its own, and that one is blocked.
-    ///
-    /// # Errors
-    ///
-    /// When the schema has no `valid_to` that can be set, or the file cannot be written; then nothing was ended, or
-    /// only the first units of those that had to be ended one by one.
-    pub fn end_units(&mut self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
-        self.together_or_alone(units, Self::rebind, Self::end_together)
-    }
-
-    fn end_together(&self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
-        let table = &self.bound.mapping.table;
-        let Some((column, format)) = self
-            .bound
-            .mapping
-            .role(Role::ValidTo)
-            .and_then(|role| Some((role.column.as_deref()?, &role.time)))
-        else {
-            return Err(RowError::schema(format!(
-                "table {:?} has no valid_to that can be set",
-                table.name
-            )));
-        };
-        let like = self
-            .neighbour(column)
-            .map_err(RowError::sqlite("look for a valid_to"))?;
-        let sql = table.update_sql([column]);
-        let transaction = self.begin(TransactionBehavior::Immediate)?;
-        self.require_bound()?;
-        let mut fates = Vec::with_capacity(units.len());
-        for (unit, at) in units {
-            fates.push(match self.current(&unit.root) {
-                Err(error) if refused(&error) => Fate::Blocked,
-                Err(error) => return Err(RowError::sqlite("compare memories")(error)),
-                Ok(None) => Fate::Absent,
-                Ok(Some(row)) if row != unit.root => Fate::Changed,
-                Ok(Some(_)) => {
-                    let value = time::encode(*at, format, like.as_ref());
-                    self.guarded(|writer| writer.execute(&sql, table, &unit.root, &[value]))?
-                }
-            });
-        }
-        transaction
-            .commit()
-            .map_err(RowError::sqlite("commit the ending of memories"))?;
-        Ok(fates)
-    }
-
     /// Applies units in one transaction. If it is rows that make it fail and not the file, applies each unit in a
     /// transaction of its own; one that fails even so is blocked.
-    fn together_or_alone<T>(
+    pub(super) fn together_or_alone<T>(
         &mut self,
         units: &[T],
         prepare: fn(&mut Self) -> Result<(), RowError>,
@@ -257,32 +207,6 @@ impl Writer {
             }
         }
         Ok(fates)
-    }
-
-    /// Another value of a column of times, to write alike; one of the creation times, where the column has none.
-    fn neighbour(&self, column: &str) -> rusqlite::Result<Option<SqlValue>> {
-        let mapping = &self.bound.mapping;
-        let first = |column: &str| {
-            self.conn
-                .query_row(
-                    &format!(
-                        "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
-                        mapping.from()
-                    ),
-                    [],
-                    |row| Ok(SqlValue::from(row.get_ref(0)?)),
-                )
-                .optional()
-        };
-        if let Some(value) = first(&quoted(column))? {
-            return Ok(Some(value));
-        }
-        match (mapping.role(Role::ValidTo), mapping.role(Role::CreatedAt)) {
-            (Some(valid_to), Some(created_at)) if valid_to.time == created_at.time => {
-                first(created_at.expression())
-            }
-            _ => Ok(None),
-        }
     }
 
     fn unit(&self, target: &Wanted) -> rusqlite::Result<Option<Unit>> {
@@ -315,7 +239,7 @@ impl Writer {
     }
 
     /// Reads a unit again. Returns what hangs on it when all is as it was, else its fate.
-    fn compare(&self, unit: &Unit) -> rusqlite::Result<Result<Walk, Fate>> {
+    pub(super) fn compare(&self, unit: &Unit) -> rusqlite::Result<Result<Walk, Fate>> {
         match self.current(&unit.root)? {
             None => return Ok(Err(Fate::Absent)),
             Some(row) if row != unit.root => return Ok(Err(Fate::Changed)),
@@ -351,35 +275,38 @@ impl Writer {
     }
 
     fn delete_unit(&self, unit: &Unit, walk: &Walk) -> Result<Fate, RowError> {
-        self.guarded(|writer| {
-            for found in &walk.detached {
-                let Some(table) = writer.bound.dependents.table(&found.row.table) else {
-                    return Ok(false);
-                };
-                let set: BTreeMap<&str, &SqlValue> =
-                    found.set.iter().map(|(c, v)| (c.as_str(), v)).collect();
-                let sql = table.update_sql(set.keys().copied());
-                let values: Vec<SqlValue> = set.into_values().cloned().collect();
-                if !writer.execute(&sql, table, &found.row, &values)? {
-                    return Ok(false);
-                }
+        self.guarded(|writer| writer.delete_rows(unit, walk))
+    }
+
+    /// Deletes the rows of a unit, children first. False when one of them is still there.
+    pub(super) fn delete_rows(&self, unit: &Unit, walk: &Walk) -> rusqlite::Result<bool> {
+        for found in &walk.detached {
+            let Some(table) = self.bound.dependents.table(&found.row.table) else {
+                return Ok(false);
+            };
+            let set: BTreeMap<&str, &SqlValue> =
+                found.set.iter().map(|(c, v)| (c.as_str(), v)).collect();
+            let sql = table.update_sql(set.keys().copied());
+            let values: Vec<SqlValue> = set.into_values().cloned().collect();
+            if !self.execute(&sql, table, &found.row, &values)? {
+                return Ok(false);
             }
-            let gone = walk.children.iter().chain(&unit.behind).chain([&unit.root]);
-            for row in gone {
-                let Some(table) = writer.bound.dependents.table(&row.table) else {
-                    return Ok(false);
-                };
-                if !writer.execute(table.delete_sql(), table, row, &[])? {
-                    return Ok(false);
-                }
+        }
+        let gone = walk.children.iter().chain(&unit.behind).chain([&unit.root]);
+        for row in gone {
+            let Some(table) = self.bound.dependents.table(&row.table) else {
+                return Ok(false);
+            };
+            if !self.execute(table.delete_sql(), table, row, &[])? {
+                return Ok(false);
             }
-            Ok(true)
-        })
+        }
+        Ok(true)
     }
 
     /// Runs a statement on one row. True when it took effect, or the row is already gone (another unit of the batch or
     /// a trigger took it); false when the row is still there, untouched.
-    fn execute(
+    pub(super) fn execute(
         &self,
         sql: &str,
         table: &Table,
@@ -399,7 +326,7 @@ impl Writer {
 
     /// Runs `change` so that it happens whole or not at all. What a constraint or trigger refuses, or `change` itself
     /// by returning false, is [`Fate::Blocked`]. An error when the whole transaction is lost.
-    fn guarded(
+    pub(super) fn guarded(
         &self,
         change: impl FnOnce(&Self) -> rusqlite::Result<bool>,
     ) -> Result<Fate, RowError> {
@@ -445,7 +372,7 @@ impl Writer {
         ))
     }
 
-    fn index_references(&self, scan: Scan) -> Result<(), RowError> {
+    pub(super) fn index_references(&self, scan: Scan) -> Result<(), RowError> {
         self.loose
             .borrow_mut()
             .refresh(&self.conn, &self.bound.dependents, scan)
@@ -453,7 +380,7 @@ impl Writer {
     }
 
     /// Brings mapping and loose index up to date, outside of any writing transaction.
-    fn refresh(&mut self) -> Result<(), RowError> {
+    pub(super) fn refresh(&mut self) -> Result<(), RowError> {
         self.rebind()?;
         let transaction = self.begin(TransactionBehavior::Deferred)?;
         self.index_references(Scan::Tables)?;

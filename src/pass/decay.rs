@@ -1,0 +1,453 @@
+//! `decay`: live memories that nobody has used for so long that they have faded.
+//!
+//! The strength of a memory is the survival function of a Weibull distribution, S(t) = exp(-(t / scale)^shape), where t
+//! is the time since it was last used, confirmed or written, whichever is latest, and every use stretches the scale:
+//! scale * (1 + ln(1 + uses)). It is a function of what the row says and of the instant alone, so it never compounds,
+//! however often it is computed. A time that cannot be read, or lies in the future, fades nothing.
+//!
+//! What is under the floor goes weakest first, and in any [`WINDOW`] no more than a share of a namespace: the budget
+//! is counted from what the state file says has gone, so that running twice takes no more than running once.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use jiff::SignedDuration;
+use statrs::distribution::{ContinuousCDF as _, Weibull};
+
+use crate::clock::Timestamp;
+use crate::config;
+use crate::memory::{Memory, MemoryId, Moment, Namespace, Role};
+use crate::plan::{Action, Finding, Mark, Plan, Reason};
+use crate::state::NamespaceHash;
+use crate::store::rows::{Partition, RowError, Snapshot};
+use crate::view::{View, unread};
+
+use super::removal::{self, Candidate};
+use super::{Cx, Pass, PassError, PassName};
+
+/// The time in which no more than `max_fraction` of a namespace fades.
+pub const WINDOW: SignedDuration = SignedDuration::from_hours(20);
+
+const ROLES: [Role; 9] = [
+    Role::Type,
+    Role::CreatedAt,
+    Role::LastUsedAt,
+    Role::ConfirmedAt,
+    Role::ValidTo,
+    Role::DeletedAt,
+    Role::SupersededBy,
+    Role::Uses,
+    Role::Pinned,
+];
+
+/// The pass.
+#[derive(Debug)]
+pub struct Decay;
+
+impl Pass for Decay {
+    fn name(&self) -> PassName {
+        PassName::Decay
+    }
+
+    fn plan(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError> {
+        let mut plan = Plan::new(view.name(), PassName::Decay);
+        let rule = Rule {
+            now: view.now(),
+            curve: Curve::new(&view.config().passes.decay),
+            bitemporal: view.config().rows.is_bitemporal(),
+        };
+        let since = view.now().checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
+        view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
+            let faded = rule.scan(plan, snapshot)?;
+            if faded.is_empty() {
+                return Ok(());
+            }
+            match view.recent(partition, PassName::Decay, since) {
+                Ok(recent) => {
+                    let candidates = rule.within_budget(plan, faded, &recent.removed, |id| {
+                        recent.survivors.contains(id)
+                    });
+                    rule.actions(plan, partition, snapshot, candidates)
+                }
+                // How much has faded lately is not known, so nothing more may.
+                Err(error) => {
+                    plan.unread.push(unread(partition, &error));
+                    Ok(())
+                }
+            }
+        })?;
+        Ok(plan)
+    }
+}
+
+/// How strength follows from age: the settings of the pass.
+#[derive(Debug, Clone)]
+pub struct Curve {
+    settings: config::Decay,
+}
+
+/// What the curve says of one memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Strength {
+    /// It never fades: its type is exempt, or it is pinned.
+    Exempt,
+    /// No time from which it could fade can be read.
+    Unreadable,
+    /// Its strength, in `[0, 1]`, and the instant from which it fades.
+    Fading {
+        /// S(t).
+        strength: f64,
+        /// When it was last used, confirmed or written.
+        since: Timestamp,
+    },
+}
+
+impl Curve {
+    /// The curve of these settings.
+    #[must_use]
+    pub fn new(settings: &config::Decay) -> Self {
+        Self {
+            settings: settings.clone(),
+        }
+    }
+
+    /// How strong a memory is at `now`. Needs its type, its times, its uses and whether it is pinned.
+    #[must_use]
+    pub fn of(&self, memory: &Memory, now: Timestamp) -> Strength {
+        let is_exempt = |kind: &String| {
+            let mut exempt = self.settings.exempt_types.iter();
+            exempt.any(|exempt| exempt.eq_ignore_ascii_case(kind.trim()))
+        };
+        if memory.pinned || memory.kind.as_ref().is_some_and(is_exempt) {
+            return Strength::Exempt;
+        }
+        let times = [memory.last_used_at, memory.confirmed_at, memory.created_at];
+        if times.contains(&Moment::Unreadable) {
+            return Strength::Unreadable;
+        }
+        let Some(since) = times.into_iter().filter_map(Moment::latest).max() else {
+            return Strength::Unreadable;
+        };
+        let age = now.duration_since(since);
+        let scale = self.scale_of(memory.kind.as_deref());
+        let strength = strength(
+            age.as_secs_f64() / 3600.0,
+            scale.as_secs_f64() / 3600.0,
+            self.settings.shape,
+            memory.uses.unwrap_or_default(),
+        );
+        Strength::Fading { strength, since }
+    }
+
+    /// Whether a strength is so low that the memory has faded.
+    #[must_use]
+    pub fn has_faded(&self, strength: f64) -> bool {
+        strength < self.settings.floor.get()
+    }
+
+    fn scale_of(&self, kind: Option<&str>) -> std::time::Duration {
+        let kind = kind.unwrap_or_default().trim();
+        let own = self.settings.scale.iter();
+        own.clone()
+            .find(|(name, _)| name.eq_ignore_ascii_case(kind))
+            .map_or(self.settings.default_scale, |(_, scale)| *scale)
+    }
+}
+
+/// S(t) = exp(-(t / s)^shape) with s = scale * (1 + ln(1 + uses)); times in hours. 1 for what is not older than
+/// nothing, and wherever the arithmetic has no answer: what cannot be computed does not fade.
+///
+/// The survival function of a Weibull distribution, see W. Weibull, "A Statistical Distribution Function of Wide
+/// Applicability", Journal of Applied Mechanics 18 (1951). Computed at scale 1, so that no power of a scale overflows.
+#[must_use]
+pub fn strength(age: f64, scale: f64, shape: f64, uses: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a logarithm is taken of it")]
+    let stretched = scale * (1.0 + (uses as f64).ln_1p());
+    let relative = age / stretched;
+    if relative.is_nan() || relative <= 0.0 {
+        return 1.0;
+    }
+    match Weibull::new(shape, 1.0) {
+        Ok(weibull) => Some(weibull.sf(relative))
+            .filter(|strength| !strength.is_nan())
+            .unwrap_or(1.0),
+        Err(_) => 1.0,
+    }
+}
+
+/// A memory that has faded.
+struct Faded {
+    id: MemoryId,
+    strength: f64,
+    since: Timestamp,
+}
+
+/// The faded memories of each namespace, beside the number of its live ones.
+#[derive(Default)]
+struct Fading {
+    live: u64,
+    faded: Vec<Faded>,
+}
+
+struct Rule {
+    now: Timestamp,
+    curve: Curve,
+    bitemporal: bool,
+}
+
+impl Rule {
+    /// Reads every live memory, and keeps those that have faded.
+    fn scan(
+        &self,
+        plan: &mut Plan,
+        snapshot: &Snapshot,
+    ) -> Result<BTreeMap<Namespace, Fading>, RowError> {
+        let mut namespaces: BTreeMap<Namespace, Fading> = BTreeMap::new();
+        snapshot.scan(&ROLES, &mut |memory| {
+            self.visit(plan, &mut namespaces, memory);
+            ControlFlow::Continue(())
+        })?;
+        namespaces.retain(|_, fading| !fading.faded.is_empty());
+        Ok(namespaces)
+    }
+
+    fn visit(&self, plan: &mut Plan, namespaces: &mut BTreeMap<Namespace, Fading>, memory: Memory) {
+        if memory.is_hidden(self.now) {
+            return;
+        }
+        let Some(namespace) = memory.namespace.clone() else {
+            return plan.found(Finding::WithoutNamespace, 1);
+        };
+        let fading = namespaces.entry(namespace).or_default();
+        fading.live += 1;
+        match self.curve.of(&memory, self.now) {
+            Strength::Exempt => {}
+            Strength::Unreadable => plan.found(Finding::Unreadable, 1),
+            Strength::Fading { strength, since } => {
+                if !self.curve.has_faded(strength) {
+                    return;
+                }
+                match memory.id {
+                    Some(id) => fading.faded.push(Faded {
+                        id,
+                        strength,
+                        since,
+                    }),
+                    None => plan.found(Finding::WithoutKey, 1),
+                }
+            }
+        }
+    }
+
+    /// Of the faded, weakest first, as many as may still go.
+    fn within_budget(
+        &self,
+        plan: &mut Plan,
+        namespaces: BTreeMap<Namespace, Fading>,
+        removed: &BTreeMap<NamespaceHash, u64>,
+        is_survivor: impl Fn(&MemoryId) -> bool,
+    ) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for (namespace, mut fading) in namespaces {
+            // A memory that others were folded into tonight stays tonight.
+            fading.faded.retain(|faded| !is_survivor(&faded.id));
+            fading.faded.sort_by(|a, b| {
+                a.strength
+                    .total_cmp(&b.strength)
+                    .then_with(|| a.id.cmp(&b.id))
+            });
+            let spent = removed.get(&NamespaceHash::of(&namespace)).copied();
+            let allowed = self.allowed(fading.live, spent.unwrap_or_default());
+            let over = fading.faded.len().saturating_sub(allowed);
+            plan.found(Finding::OverBudget, over as u64);
+            let going = fading.faded.into_iter().take(allowed);
+            candidates.extend(going.map(|faded| Candidate {
+                id: faded.id,
+                namespace: namespace.clone(),
+                reason: Reason::Faded { since: faded.since },
+            }));
+        }
+        candidates
+    }
+
+    /// How many more of a namespace may go: the share of what was there when the window began, less what has gone.
+    fn allowed(&self, live: u64, spent: u64) -> usize {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a count, between nothing and the count"
+        )]
+        let share = ((live + spent) as f64 * self.curve.settings.max_fraction.get() + 1e-9) as u64;
+        usize::try_from(share.saturating_sub(spent)).unwrap_or(usize::MAX)
+    }
+
+    /// Ends, marks or deletes, as the schema can.
+    fn actions(
+        &self,
+        plan: &mut Plan,
+        partition: &Partition,
+        snapshot: &Snapshot,
+        candidates: Vec<Candidate>,
+    ) -> Result<(), RowError> {
+        let mark = if self.bitemporal {
+            Some(Mark::Ended { at: self.now })
+        } else {
+            let can = snapshot.marks().deleted;
+            can.then_some(Mark::Deleted { at: self.now })
+        };
+        let Some(mark) = mark else {
+            let targets =
+                removal::with_history(snapshot, partition, candidates, &mut plan.findings)?;
+            let delete = |(target, reason)| Action::Delete { target, reason };
+            plan.actions.extend(targets.into_iter().map(delete));
+            return Ok(());
+        };
+        let targets = removal::alone(snapshot, partition, candidates)?;
+        let hide = |(target, reason)| Action::Hide {
+            target,
+            mark: mark.clone(),
+            reason,
+        };
+        plan.actions.extend(targets.into_iter().map(hide));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Ratio;
+
+    fn settings() -> config::Decay {
+        config::Decay {
+            enabled: true,
+            floor: Ratio::new(0.05).unwrap(),
+            default_scale: Duration::from_hours(2160),
+            scale: vec![("observation".into(), Duration::from_hours(336))],
+            shape: 1.0,
+            exempt_types: vec!["preference".into()],
+            max_fraction: Ratio::new(0.05).unwrap(),
+        }
+    }
+
+    fn now() -> Timestamp {
+        "2026-06-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn hours_ago(hours: i64) -> Moment {
+        Moment::exact(now() - SignedDuration::from_hours(hours))
+    }
+
+    fn memory(kind: Option<&str>, created: i64) -> Memory {
+        let mut memory = Memory::new(Some(MemoryId::Integer(1)));
+        memory.kind = kind.map(str::to_owned);
+        memory.created_at = hours_ago(created);
+        memory
+    }
+
+    fn strength_of(memory: &Memory) -> f64 {
+        match Curve::new(&settings()).of(memory, now()) {
+            Strength::Fading { strength, .. } => strength,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn strength_is_the_weibull_survival_function() {
+        for (age, scale, shape, uses) in [
+            (0.5, 336.0, 1.0, 0),
+            (336.0, 336.0, 1.0, 0),
+            (1000.0, 336.0, 1.0, 7),
+            (6480.0, 2160.0, 0.7, 0),
+            (6480.0, 2160.0, 2.5, 1_000_000),
+            (1e-9, 2160.0, 0.3, 3),
+            (100.0, 1e-3, 0.1, 0),
+        ] {
+            #[expect(clippy::cast_precision_loss, reason = "small")]
+            let stretched: f64 = scale * (1.0 + (1.0 + uses as f64).ln());
+            let expected = (-(age / stretched).powf(shape)).exp();
+            let found = strength(age, scale, shape, uses);
+            assert!(
+                (found - expected).abs() <= 1e-12,
+                "{age} {scale} {shape} {uses}: {found} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_computed_does_not_fade() {
+        for (age, scale, shape) in [
+            (-5.0, 336.0, 1.0),
+            (0.0, 336.0, 1.0),
+            (f64::NAN, 336.0, 1.0),
+            (10.0, f64::NAN, 1.0),
+            (10.0, 0.0 / 0.0, 1.0),
+            (10.0, 336.0, f64::NAN),
+            (10.0, 336.0, 0.0),
+            (10.0, 336.0, -1.0),
+            (10.0, f64::INFINITY, 1.0),
+        ] {
+            let found = strength(age, scale, shape, 0);
+            assert!(found == 1.0, "{age} {scale} {shape}: {found}");
+        }
+        let extreme = strength(1e9, 336.0, 300.0, 0);
+        assert!(extreme == 0.0, "{extreme}");
+        assert!(strength(100.0, 336.0, 300.0, 0) == 1.0);
+        assert!((strength(336.0, 336.0, 1.0, u64::MAX) - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn the_latest_of_its_times_counts_and_use_stretches_the_scale() {
+        let mut used = memory(Some("observation"), 2000);
+        let faded = strength_of(&used);
+        used.last_used_at = hours_ago(336);
+        assert!((strength_of(&used) - (-1.0_f64).exp()).abs() < 1e-12);
+        used.confirmed_at = hours_ago(0);
+        assert!(strength_of(&used) == 1.0);
+        used.last_used_at = hours_ago(-100);
+        assert!(strength_of(&used) == 1.0, "used in the future");
+        let mut often = memory(Some("Observation "), 2000);
+        often.uses = Some(50);
+        assert!(strength_of(&often) > faded);
+        assert!(strength_of(&memory(Some("fact"), 2000)) > faded);
+    }
+
+    #[test]
+    fn exempt_pinned_and_unreadable_memories_do_not_fade() {
+        let curve = Curve::new(&settings());
+        let of = |memory: &Memory| curve.of(memory, now());
+        assert_eq!(of(&memory(Some("Preference"), 99_999)), Strength::Exempt);
+        let mut pinned = memory(None, 99_999);
+        pinned.pinned = true;
+        assert_eq!(of(&pinned), Strength::Exempt);
+        let mut garbage = memory(None, 99_999);
+        garbage.last_used_at = Moment::Unreadable;
+        assert_eq!(of(&garbage), Strength::Unreadable);
+        let mut timeless = memory(None, 0);
+        timeless.created_at = Moment::Absent;
+        assert_eq!(of(&timeless), Strength::Unreadable);
+    }
+
+    #[test]
+    fn the_budget_is_a_share_of_what_was_there_at_the_beginning() {
+        let rule = Rule {
+            now: now(),
+            curve: Curve::new(&settings()),
+            bitemporal: false,
+        };
+        for (live, spent, allowed) in [
+            (19, 0, 0),
+            (20, 0, 1),
+            (19, 1, 0),
+            (100, 0, 5),
+            (97, 3, 2),
+            (95, 5, 0),
+            (90, 10, 0),
+        ] {
+            assert_eq!(rule.allowed(live, spent), allowed, "{live} {spent}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Marking memories instead of removing them, and folding one into another, conditionally.
+//!
+//! A mark is one column of the row: `valid_to`, `deleted_at` or `superseded_by`. Folding a memory into a survivor marks
+//! it, or deletes it where the schema has no mark, and in the same savepoint carries over to the survivor how often and
+//! when the memory was used and since when it has been known. What is done is done once: a row that bears the mark
+//! already is not marked again, and nothing is carried over twice.
+
+use rusqlite::{OptionalExtension, TransactionBehavior};
+
+use super::loose::Scan;
+use super::mapping::{BoundRole, Mapping};
+use super::schema::quoted;
+use super::writer::{Fate, Writer, refused};
+use super::{RowError, time, value};
+use crate::clock::Timestamp;
+use crate::memory::{MemoryId, Moment, Role, TimeToLive};
+use crate::plan::{Mark, Survivor};
+use crate::store::image::{RowImage, SqlValue, Unit};
+
+/// One memory that is to be hidden or folded into another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// What it takes: only the row itself, when it is marked.
+    pub unit: Unit,
+    /// How it is marked; `None` to delete it.
+    pub mark: Option<Mark>,
+    /// The memory that takes over.
+    pub survivor: Option<Survivor>,
+}
+
+/// The marks that a schema has a column for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// `valid_to` can be set.
+    pub ended: bool,
+    /// `deleted_at` can be set.
+    pub deleted: bool,
+    /// `superseded_by` can be set.
+    pub superseded: bool,
+}
+
+impl Mapping {
+    /// The marks that can be set: each a column of its own.
+    pub(super) fn marks(&self) -> Marks {
+        let can = |role| self.role(role).is_some_and(|role| role.column.is_some());
+        Marks {
+            ended: can(Role::ValidTo),
+            deleted: can(Role::DeletedAt),
+            superseded: can(Role::SupersededBy),
+        }
+    }
+
+    /// The columns of a memory's row that a change may set.
+    pub(super) fn settable(&self) -> impl Iterator<Item = &str> {
+        let roles = [
+            Role::ValidTo,
+            Role::DeletedAt,
+            Role::SupersededBy,
+            Role::Uses,
+            Role::LastUsedAt,
+            Role::CreatedAt,
+        ];
+        roles
+            .into_iter()
+            .filter_map(|role| self.role(role)?.column.as_deref())
+    }
+
+    /// What the survivor takes over from a memory that is folded into it, as the columns to set: the sum of the uses,
+    /// the later last use, the earlier creation. Values are copied as they stand. A creation that a time to live counts
+    /// from stays, and so does every time of a schema that overwrites nothing.
+    fn carried(&self, survivor: &RowImage, gone: &RowImage) -> Vec<(String, SqlValue)> {
+        let mut set = Vec::new();
+        let column = |role| {
+            self.role(role)
+                .and_then(|role| Some((role, role.column.as_deref()?)))
+        };
+        if let Some((_, name)) = column(Role::Uses)
+            && let (Some(ours), Some(theirs)) = (survivor.get(name), gone.get(name))
+            && let Some(sum) = added(ours, theirs)
+        {
+            set.push((name.to_owned(), sum));
+        }
+        let mut take = |role, is_better: fn(Moment, Moment) -> bool| {
+            let Some((role, name)) = column(role) else {
+                return;
+            };
+            if let (Some(ours), Some(theirs)) = (survivor.get(name), gone.get(name))
+                && is_better(moment(role, theirs), moment(role, ours))
+            {
+                set.push((name.to_owned(), theirs.clone()));
+            }
+        };
+        take(Role::LastUsedAt, |theirs, ours| match (theirs, ours) {
+            (Moment::At { latest, .. }, Moment::Absent) => latest > Timestamp::UNIX_EPOCH,
+            (Moment::At { latest, .. }, Moment::At { latest: ours, .. }) => latest > ours,
+            _ => false,
+        });
+        if !self.marks().ended && self.lives_for_ever(survivor) {
+            take(Role::CreatedAt, |theirs, ours| match (theirs, ours) {
+                (Moment::At { latest, .. }, Moment::At { latest: ours, .. }) => latest < ours,
+                _ => false,
+            });
+        }
+        set
+    }
+
+    fn lives_for_ever(&self, row: &RowImage) -> bool {
+        let Some(role) = self.role(Role::Ttl) else {
+            return true;
+        };
+        let life = role.column.as_deref().and_then(|name| row.get(name));
+        life.is_some_and(|life| self.ttl_of(life) == TimeToLive::Forever)
+    }
+}
+
+fn moment(role: &BoundRole, value: &SqlValue) -> Moment {
+    time::decode(value::as_ref(value), &role.time)
+}
+
+/// The sum of two counters, in the storage class of the first; `None` when there is nothing to add.
+fn added(ours: &SqlValue, theirs: &SqlValue) -> Option<SqlValue> {
+    let theirs = value::count_of(value::as_ref(theirs)).filter(|uses| *uses > 0)?;
+    let known = match ours {
+        SqlValue::Null => 0,
+        ours => value::count_of(value::as_ref(ours))?,
+    };
+    let sum = i64::try_from(known.checked_add(theirs)?).ok()?;
+    Some(match ours {
+        SqlValue::Text(_) => SqlValue::Text(sum.to_string().into_bytes()),
+        _ => SqlValue::Integer(sum),
+    })
+}
+
+impl Writer {
+    /// Marks memories, or folds them into others, in one transaction: each whole, or not at all. Where one of them makes
+    /// the transaction fail, each is done in a transaction of its own, and that one is blocked.
+    ///
+    /// # Errors
+    ///
+    /// When the schema lacks the column of a mark, or the file cannot be written; then nothing was changed, or only the
+    /// first of those that had to be done one by one.
+    pub fn change_units(&mut self, changes: &[Change]) -> Result<Vec<Fate>, RowError> {
+        let deletes = changes.iter().any(|change| change.mark.is_none());
+        let prepare = if deletes { Self::refresh } else { Self::rebind };
+        self.together_or_alone(changes, prepare, Self::change_together)
+    }
+
+    /// Whether the row of a memory bears a mark by now.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn is_marked(&self, id: &MemoryId, mark: &Mark) -> Result<bool, RowError> {
+        let row = self.bound.mapping.fetch(&self.conn, id);
+        let row = row.map_err(RowError::sqlite("read a memory"))?;
+        Ok(row.is_some_and(|row| self.bears(&row, mark)))
+    }
+
+    fn change_together(&self, changes: &[Change]) -> Result<Vec<Fate>, RowError> {
+        let values = changes
+            .iter()
+            .map(|change| {
+                change
+                    .mark
+                    .as_ref()
+                    .map(|mark| self.written(mark))
+                    .transpose()
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let transaction = self.begin(TransactionBehavior::Immediate)?;
+        self.require_bound()?;
+        if values.iter().any(Option::is_none) {
+            self.index_references(Scan::NewRows)?;
+        }
+        let mut fates = Vec::with_capacity(changes.len());
+        for (change, value) in changes.iter().zip(values) {
+            fates.push(match value {
+                Some((column, value)) => self.mark(change, &column, value)?,
+                None => self.fold(change)?,
+            });
+        }
+        self.loose
+            .borrow_mut()
+            .lower(&self.conn, &self.bound.dependents)
+            .map_err(RowError::sqlite("delete memories"))?;
+        transaction
+            .commit()
+            .map_err(RowError::sqlite("commit the marking of memories"))?;
+        Ok(fates)
+    }
+
+    /// Marks one memory.
+    fn mark(&self, change: &Change, column: &str, value: SqlValue) -> Result<Fate, RowError> {
+        let table = &self.bound.mapping.table;
+        let root = &change.unit.root;
+        match self.current(root) {
+            Err(error) if refused(&error) => return Ok(Fate::Blocked),
+            Err(error) => return Err(RowError::sqlite("compare memories")(error)),
+            Ok(None) => return Ok(Fate::Absent),
+            Ok(Some(row)) if row != *root => {
+                let is_done = change
+                    .mark
+                    .as_ref()
+                    .is_some_and(|mark| self.bears(&row, mark));
+                return Ok(if is_done {
+                    Fate::Removed
+                } else {
+                    Fate::Changed
+                });
+            }
+            Ok(Some(_)) => {}
+        }
+        let Ok(survivor) = self.survivor(change)? else {
+            return Ok(Fate::Changed);
+        };
+        self.guarded(|writer| {
+            Ok(writer.carry(survivor.as_ref(), root)?
+                && writer.execute(&table.update_sql([column]), table, root, &[value])?)
+        })
+    }
+
+    /// Deletes one memory that another one takes over from.
+    fn fold(&self, change: &Change) -> Result<Fate, RowError> {
+        let walk = match self.compare(&change.unit) {
+            Err(error) if refused(&error) => return Ok(Fate::Blocked),
+            verdict => match verdict.map_err(RowError::sqlite("compare memories"))? {
+                Ok(walk) => walk,
+                Err(fate) => return Ok(fate),
+            },
+        };
+        let Ok(survivor) = self.survivor(change)? else {
+            return Ok(Fate::Changed);
+        };
+        self.guarded(|writer| {
+            Ok(writer.carry(survivor.as_ref(), &change.unit.root)?
+                && writer.delete_rows(&change.unit, &walk)?)
+        })
+    }
+
+    /// The row of the survivor as it is now: `Ok(None)` when none is wanted, `Err(())` when it is no longer what was
+    /// planned with.
+    fn survivor(&self, change: &Change) -> Result<Result<Option<RowImage>, ()>, RowError> {
+        let Some(survivor) = &change.survivor else {
+            return Ok(Ok(None));
+        };
+        let mapping = &self.bound.mapping;
+        let row = mapping
+            .fetch(&self.conn, &survivor.id)
+            .map_err(RowError::sqlite("read the memory that stays"))?;
+        let row = row.filter(|row| mapping.essence(row) == survivor.essence);
+        Ok(row.map(Some).ok_or(()))
+    }
+
+    /// Carries over to the survivor. False when its row is not there to be written.
+    fn carry(&self, survivor: Option<&RowImage>, gone: &RowImage) -> rusqlite::Result<bool> {
+        let Some(survivor) = survivor else {
+            return Ok(true);
+        };
+        let mapping = &self.bound.mapping;
+        let (columns, values): (Vec<_>, Vec<_>) =
+            mapping.carried(survivor, gone).into_iter().unzip();
+        if columns.is_empty() {
+            return Ok(true);
+        }
+        let sql = mapping.table.update_sql(columns.iter().map(String::as_str));
+        self.execute(&sql, &mapping.table, survivor, &values)
+    }
+
+    /// Whether a row bears a mark.
+    fn bears(&self, row: &RowImage, mark: &Mark) -> bool {
+        let mapping = &self.bound.mapping;
+        let Some((role, value)) = mapping
+            .role(role_of(mark))
+            .and_then(|role| Some((role, row.get(role.column.as_deref()?)?)))
+        else {
+            return false;
+        };
+        match mark {
+            // A coarse column holds the day, or the second, in which it is.
+            Mark::Ended { at } | Mark::Deleted { at } => {
+                moment(role, value).earliest().is_some_and(|set| set <= *at)
+            }
+            Mark::Superseded { by } => {
+                value::reference_of(value::as_ref(value), mapping.ids).as_ref() == Some(by)
+            }
+        }
+    }
+
+    /// The column that a mark sets, and what it sets it to.
+    fn written(&self, mark: &Mark) -> Result<(String, SqlValue), RowError> {
+        let mapping = &self.bound.mapping;
+        let role = mapping.role(role_of(mark));
+        let Some((role, column)) = role.and_then(|role| Some((role, role.column.clone()?))) else {
+            return Err(RowError::schema(format!(
+                "table {:?} has no {} that can be set",
+                mapping.table.name,
+                name_of(mark)
+            )));
+        };
+        let value = match mark {
+            Mark::Ended { at } | Mark::Deleted { at } => {
+                let like = self
+                    .neighbour(&column, role)
+                    .map_err(RowError::sqlite("look for a time to write alike"))?;
+                time::encode(*at, &role.time, like.as_ref())
+            }
+            Mark::Superseded { by } => match by {
+                MemoryId::Integer(id) => SqlValue::Integer(*id),
+                MemoryId::Text(id) => SqlValue::Text(id.as_bytes().to_vec()),
+                MemoryId::Bytes(id) => SqlValue::Blob(id.to_vec()),
+            },
+        };
+        Ok((column, value))
+    }
+
+    /// Another value of a column of times, to write alike; one of the creation times, where the column has none.
+    fn neighbour(&self, column: &str, role: &BoundRole) -> rusqlite::Result<Option<SqlValue>> {
+        let mapping = &self.bound.mapping;
+        let first = |column: &str| {
+            self.conn
+                .query_row(
+                    &format!(
+                        "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
+                        mapping.from()
+                    ),
+                    [],
+                    |row| Ok(SqlValue::from(row.get_ref(0)?)),
+                )
+                .optional()
+        };
+        if let Some(value) = first(&quoted(column))? {
+            return Ok(Some(value));
+        }
+        match mapping.role(Role::CreatedAt) {
+            Some(created_at) if role.time == created_at.time => first(created_at.expression()),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn role_of(mark: &Mark) -> Role {
+    match mark {
+        Mark::Ended { .. } => Role::ValidTo,
+        Mark::Deleted { .. } => Role::DeletedAt,
+        Mark::Superseded { .. } => Role::SupersededBy,
+    }
+}
+
+fn name_of(mark: &Mark) -> &'static str {
+    match mark {
+        Mark::Ended { .. } => "valid_to",
+        Mark::Deleted { .. } => "deleted_at",
+        Mark::Superseded { .. } => "superseded_by",
+    }
+}

@@ -1,0 +1,301 @@
+use super::*;
+use crate::plan::{Mark, Survivor};
+
+fn end(unit: Unit, at: Timestamp) -> Change {
+    Change {
+        unit,
+        mark: Some(Mark::Ended { at }),
+        survivor: None,
+    }
+}
+
+fn root(writer: &mut Writer, id: i64) -> Unit {
+    writer.roots(&[n(id)]).unwrap().remove(0).unwrap()
+}
+
+/// Memories that count how and when they were used.
+fn used(more: &str) -> World {
+    World::new(&format!(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT, uses, created INTEGER, used TEXT, {more});
+         INSERT INTO memories(id, content, uses, created, used) VALUES
+           (1, 'stays', 2, 500, '2026-01-02 00:00:00'), (2, 'same', 3, 400, '2026-03-04T05:06:07Z'),
+           (3, 'also', NULL, 600, NULL), (4, 'bare', '7', 500, NULL);"
+    ))
+    .role(Role::Content, "content")
+    .role(Role::Uses, "uses")
+    .role(Role::CreatedAt, "created:epoch_s")
+    .role(Role::LastUsedAt, "used:text")
+}
+
+fn merge(world: &World, writer: &mut Writer, gone: i64, into: i64, mark: Option<Mark>) -> Change {
+    let essence = world
+        .read(|snapshot| snapshot.essences(&[n(into)]))
+        .remove(0);
+    Change {
+        unit: if mark.is_some() {
+            root(writer, gone)
+        } else {
+            let wanted = Wanted {
+                id: n(gone),
+                behind: vec![],
+            };
+            writer.units(&[wanted]).unwrap().remove(0).unwrap()
+        },
+        mark,
+        survivor: Some(Survivor {
+            id: n(into),
+            essence: essence.unwrap(),
+        }),
+    }
+}
+
+fn superseded(by: i64) -> Option<Mark> {
+    Some(Mark::Superseded { by: n(by) })
+}
+
+const STATE: &str = "SELECT id, uses, created, used, superseded FROM memories ORDER BY id";
+
+#[test]
+fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
+    let world = used("superseded INTEGER").role(Role::SupersededBy, "superseded");
+    let mut writer = world.writer();
+    let changes = [2, 3].map(|gone| merge(&world, &mut writer, gone, 1, superseded(1)));
+    let after = [
+        "1 5 400 2026-03-04T05:06:07Z NULL",
+        "2 3 400 2026-03-04T05:06:07Z 1",
+        "3 NULL 600 NULL 1",
+        "4 7 500 NULL NULL",
+    ];
+    for _ in 0..2 {
+        let fates = writer.change_units(&changes).unwrap();
+        assert_eq!(fates, [Fate::Removed; 2]);
+        assert_eq!(world.query(STATE), after);
+    }
+    let text = merge(&world, &mut writer, 1, 4, superseded(4));
+    assert_eq!(writer.change_units(&[text]).unwrap(), [Fate::Removed]);
+    assert_eq!(world.query(STATE)[3], "4 12 400 2026-03-04T05:06:07Z NULL");
+}
+
+#[test]
+fn without_a_column_for_it_a_merge_deletes() {
+    let world = used("superseded INTEGER");
+    let mut writer = world.writer();
+    let change = merge(&world, &mut writer, 2, 1, None);
+    assert_eq!(
+        writer.change_units(std::slice::from_ref(&change)).unwrap(),
+        [Fate::Removed]
+    );
+    let left = world.query(STATE);
+    assert_eq!(
+        (left.len(), left[0].as_str()),
+        (3, "1 5 400 2026-03-04T05:06:07Z NULL")
+    );
+    assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Absent]);
+    assert_eq!(world.query(STATE), left);
+}
+
+#[test]
+fn a_survivor_may_be_used_meanwhile_but_not_edited_hidden_or_gone() {
+    for (meanwhile, fate) in [
+        (
+            "UPDATE memories SET uses = 9, used = '2026-05-05 00:00:00' WHERE id = 1",
+            Fate::Removed,
+        ),
+        (
+            "UPDATE memories SET content = 'edited' WHERE id = 1",
+            Fate::Changed,
+        ),
+        (
+            "UPDATE memories SET superseded = 4 WHERE id = 1",
+            Fate::Changed,
+        ),
+        ("DELETE FROM memories WHERE id = 1", Fate::Changed),
+        ("UPDATE memories SET uses = 4 WHERE id = 2", Fate::Changed),
+        ("DELETE FROM memories WHERE id = 2", Fate::Absent),
+    ] {
+        for mark in [superseded(1), None] {
+            let mut world = used("superseded INTEGER");
+            if mark.is_some() {
+                world = world.role(Role::SupersededBy, "superseded");
+            } else {
+                world = world.role(Role::Source, "superseded");
+            }
+            let mut writer = world.writer();
+            let change = merge(&world, &mut writer, 2, 1, mark);
+            world.app().execute_batch(meanwhile).unwrap();
+            let before = world.dump();
+            assert_eq!(
+                writer.change_units(&[change]).unwrap(),
+                [fate],
+                "{meanwhile}"
+            );
+            if fate == Fate::Removed {
+                assert_eq!(world.query(STATE)[0], "1 12 400 2026-05-05 00:00:00 NULL");
+            } else {
+                assert_eq!(world.dump(), before, "{meanwhile}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refused_mark_carries_nothing_over() {
+    let world =
+        used("superseded INTEGER CHECK (superseded <> 1)").role(Role::SupersededBy, "superseded");
+    let mut writer = world.writer();
+    let change = merge(&world, &mut writer, 2, 1, superseded(1));
+    let before = world.dump();
+    assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Blocked]);
+    assert_eq!(world.dump(), before);
+}
+
+#[test]
+fn a_creation_that_a_life_counts_from_stays() {
+    for (life, created) in [("7", "500"), ("NULL", "400")] {
+        let world = used("superseded INTEGER, life INTEGER")
+            .role(Role::SupersededBy, "superseded")
+            .role(Role::Ttl, "life");
+        world
+            .app()
+            .execute_batch(&format!("UPDATE memories SET life = {life}"))
+            .unwrap();
+        let mut writer = world.writer();
+        let change = merge(&world, &mut writer, 2, 1, superseded(1));
+        writer.change_units(&[change]).unwrap();
+        assert_eq!(
+            world.query("SELECT created FROM memories WHERE id = 1"),
+            [created]
+        );
+    }
+}
+
+#[test]
+fn a_soft_delete_writes_a_time_like_the_others() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, deleted TEXT);
+         INSERT INTO memories VALUES (1, NULL), (2, '2020-01-01T00:00:00Z');",
+    )
+    .role(Role::DeletedAt, "deleted:text");
+    let mut writer = world.writer();
+    let at = instant("2026-11-29T18:27:27Z");
+    let change = Change {
+        unit: root(&mut writer, 1),
+        mark: Some(Mark::Deleted { at }),
+        survivor: None,
+    };
+    assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Removed]);
+    assert_eq!(
+        world.query("SELECT deleted FROM memories WHERE id = 1"),
+        ["2026-11-29T18:27:27Z"]
+    );
+    let has = Mark::Deleted { at };
+    assert!(writer.is_marked(&n(1), &has).unwrap());
+    assert!(!writer.is_marked(&n(9), &has).unwrap());
+}
+
+#[test]
+fn ending_sets_valid_to_and_nothing_else() {
+    for (column, format, stored, expected) in [
+        (
+            "TEXT",
+            "valid_to:text",
+            "'2020-01-01T00:00:00Z'",
+            "2026-11-29T18:27:27Z",
+        ),
+        ("TEXT", "valid_to:text", "NULL", "2026-11-29 18:27:27"),
+        ("INTEGER", "valid_to:epoch_s", "NULL", "1795976847"),
+        ("INTEGER", "valid_to:epoch_ms", "NULL", "1795976847500"),
+        ("", "valid_to", "1600000000000", "1795976847500"),
+    ] {
+        let world = World::new(&format!(
+            "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT, valid_to {column}, twice AS (id * 2));
+             CREATE TABLE locks(memory REFERENCES memories(id));
+             INSERT INTO memories VALUES (1, 'a', NULL), (2, 'b', NULL), (3, 'c', {stored}); INSERT INTO locks VALUES (1);"
+        ))
+        .role(Role::ValidTo, format);
+        let mut writer = world.writer();
+        let at = instant("2026-11-29T18:27:27.5Z");
+        let roots = writer.roots(&[n(1), n(2), n(9)]).unwrap();
+        let [Some(one), Some(two), None] = &roots[..] else {
+            panic!("{roots:?}")
+        };
+        world
+            .app()
+            .execute_batch("UPDATE memories SET content = 'B' WHERE id = 2")
+            .unwrap();
+        let mut gone = one.clone();
+        gone.root.columns[0].1 = SqlValue::Integer(77);
+        let units = [end(one.clone(), at), end(two.clone(), at), end(gone, at)];
+        let fates = writer.change_units(&units).unwrap();
+        assert_eq!(fates, [Fate::Removed, Fate::Changed, Fate::Absent]);
+        assert_eq!(
+            world.query("SELECT id, content, valid_to FROM memories WHERE id < 3"),
+            [format!("1 a {expected}"), "2 B NULL".into()]
+        );
+        assert_eq!(
+            writer.change_units(&units[..1]).unwrap(),
+            [Fate::Removed],
+            "done once"
+        );
+    }
+}
+
+#[test]
+fn an_end_that_the_schema_refuses_blocks_only_its_memory() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, valid_to INTEGER CHECK (id <> 1 OR valid_to IS NULL)) STRICT;
+         INSERT INTO memories(id) VALUES (1), (2);",
+    )
+    .role(Role::ValidTo, "valid_to:epoch_s");
+    let mut writer = world.writer();
+    let at = instant("2026-11-29T18:27:27Z");
+    let roots = writer.roots(&[n(1), n(2)]).unwrap();
+    let units: Vec<_> = roots
+        .into_iter()
+        .map(|unit| end(unit.unwrap(), at))
+        .collect();
+    let fates = writer.change_units(&units).unwrap();
+    assert_eq!(fates, [Fate::Blocked, Fate::Removed]);
+}
+
+#[test]
+fn an_end_that_a_trigger_rolls_back_blocks_only_its_memory() {
+    for refusal in ["RAISE(ROLLBACK, 'no')", "json_extract('{broken', '$.a')"] {
+        let world = World::new(&format!(
+            "CREATE TABLE memories(id INTEGER PRIMARY KEY, valid_to INTEGER);
+             CREATE TRIGGER keep BEFORE UPDATE ON memories WHEN old.id = 2 BEGIN SELECT {refusal}; END;
+             INSERT INTO memories(id) VALUES (1), (2), (3);"
+        ))
+        .role(Role::ValidTo, "valid_to:epoch_s");
+        let mut writer = world.writer();
+        let at = instant("2026-11-29T18:27:27Z");
+        let roots = writer.roots(&[n(1), n(2), n(3)]).unwrap();
+        let units: Vec<_> = roots
+            .into_iter()
+            .map(|unit| end(unit.unwrap(), at))
+            .collect();
+        let fates = writer.change_units(&units).unwrap();
+        assert_eq!(
+            fates,
+            [Fate::Removed, Fate::Blocked, Fate::Removed],
+            "{refusal}"
+        );
+        assert_eq!(
+            world.query("SELECT id FROM memories WHERE valid_to IS NULL"),
+            ["2"],
+            "{refusal}"
+        );
+    }
+}
+
+#[test]
+fn a_schema_without_valid_to_ends_nothing() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY); INSERT INTO memories VALUES (3);",
+    );
+    let mut writer = world.writer();
+    let unit = root(&mut writer, 3);
+    let at = instant("2026-11-29T18:27:27Z");
+    let error = writer.change_units(&[end(unit, at)]).unwrap_err();
+    assert_eq!(error.kind(), RowErrorKind::Schema);
+}
