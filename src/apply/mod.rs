@@ -4,7 +4,7 @@
 //!
 //! 1. read what will go, and check that it is still what the plan expects;
 //! 2. write intents with pre-images to the state file, durably;
-//! 3. remove the points, and see them gone;
+//! 3. remove the points that are as they were read, and see them gone; a memory with another point by now stays;
 //! 4. remove the rows, in IMMEDIATE transactions that check once more;
 //! 5. give back the points of rows that changed meanwhile;
 //! 6. mark the intents as done.

@@ -1,6 +1,6 @@
 //! Removing memories: rows with all that goes with them, and their points.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::failpoint::{Failpoint, hit};
@@ -111,7 +111,11 @@ fn intents(
 ) -> Result<Vec<Intent>, ApplyError> {
     let wanted: Vec<Wanted> = batch.iter().map(|(_, target)| wanted(target)).collect();
     let units = units(writer, batch, &wanted)?;
-    let (present, points) = points_of(job, writer, &wanted)?;
+    let Looked {
+        present,
+        points,
+        mut unclear,
+    } = points_of(job, writer, &wanted)?;
     let mut intents = Vec::with_capacity(batch.len());
     for ((action, target), unit) in batch.iter().zip(units) {
         match unit {
@@ -130,7 +134,20 @@ fn intents(
             None | Some(_) => count(&mut done.skipped, action.kind(), 1),
         }
     }
-    capture_points(job, &mut intents)?;
+    let ambiguous = capture_points(job, &mut intents)?;
+    unclear.extend(
+        points
+            .into_iter()
+            .filter(|(_, points)| points.iter().any(|point| ambiguous.contains(point)))
+            .map(|(memory, _)| memory),
+    );
+    // Of these nobody could see the points gone.
+    intents.retain(|intent| {
+        let mut members = intent.memory.iter().chain(&intent.behind);
+        let stays = members.any(|id| unclear.contains(id));
+        count(&mut done.skipped, intent.kind, usize::from(stays));
+        !stays
+    });
     Ok(intents)
 }
 
@@ -215,18 +232,25 @@ fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) ->
 /// The points of each memory.
 type PointsOf = HashMap<MemoryId, Vec<PointId>>;
 
-/// The memories of a batch that exist, and their points by the rule of the store.
-fn points_of(
-    job: &Job<'_>,
-    writer: &mut Writer,
-    wanted: &[Wanted],
-) -> Result<(HashSet<MemoryId>, PointsOf), ApplyError> {
+/// The memories of a batch, looked up.
+struct Looked {
+    /// Those that exist.
+    present: HashSet<MemoryId>,
+    /// Their points by the rule of the store.
+    points: PointsOf,
+    /// Those with a point that nobody can name.
+    unclear: HashSet<MemoryId>,
+}
+
+/// Looks up which memories of a batch exist, and their points by the rule of the store.
+fn points_of(job: &Job<'_>, writer: &mut Writer, wanted: &[Wanted]) -> Result<Looked, ApplyError> {
     let ids: Vec<MemoryId> = wanted
         .iter()
         .flat_map(|wanted| std::iter::once(&wanted.id).chain(&wanted.behind))
         .cloned()
         .collect();
     let mut points = PointsOf::new();
+    let mut unclear = HashSet::new();
     let mut linked: HashMap<(Namespace, String), HashMap<String, MemoryId>> = HashMap::new();
     let memories = writer.memories(&[Role::Point], &ids)?;
     let present = memories
@@ -234,7 +258,11 @@ fn points_of(
         .filter_map(|memory| memory.id.clone())
         .collect();
     let (Some(config), Some(vectors)) = (&job.stores.config.vectors, job.vectors()) else {
-        return Ok((present, points));
+        return Ok(Looked {
+            present,
+            points,
+            unclear,
+        });
     };
     for memory in memories {
         let (Some(id), Some(namespace)) = (memory.id.clone(), &memory.namespace) else {
@@ -261,25 +289,36 @@ fn points_of(
         let mut values: Vec<String> = by_value.keys().cloned().collect();
         values.sort();
         for (value, point) in vectors.find(namespace.as_str(), &key, &values)? {
-            if let Some(memory) = by_value.get(&value) {
-                points.entry(memory.clone()).or_default().push(point);
+            match (by_value.get(&value), point) {
+                (Some(memory), Some(point)) => {
+                    points.entry(memory.clone()).or_default().push(point);
+                }
+                (Some(memory), None) => {
+                    unclear.insert(memory.clone());
+                }
+                (None, _) => {}
             }
         }
     }
-    Ok((present, points))
+    Ok(Looked {
+        present,
+        points,
+        unclear,
+    })
 }
 
-/// Takes the pre-images of the points.
-fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyError> {
+/// Takes the pre-images of the points, and gives the ids under which there are several.
+fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<BTreeSet<PointId>, ApplyError> {
     let ids: Vec<PointId> = intents
         .iter()
         .flat_map(|intent| intent.points.iter().cloned())
         .collect();
     let Some(vectors) = job.vectors().filter(|_| !ids.is_empty()) else {
-        return Ok(());
+        return Ok(BTreeSet::new());
     };
-    let mut images: HashMap<PointId, PointImage> = vectors
-        .capture(&ids)?
+    let captured = vectors.capture(&ids)?;
+    let mut images: HashMap<PointId, PointImage> = captured
+        .images
         .into_iter()
         .map(|image| (image.id.clone(), image))
         .collect();
@@ -301,5 +340,5 @@ fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyErro
             .collect();
         intent.points = intent.images.iter().map(|image| image.id.clone()).collect();
     }
-    Ok(())
+    Ok(captured.ambiguous)
 }

@@ -270,7 +270,10 @@ impl Report {
                     format!("{count} points fit no row of their namespace, nor does any other point there"),
                     "point_id in [store.vectors] is probably not the rule that the agent uses: nothing of them is removed",
                 );
-            } else if matches!(finding, Finding::WithoutKey | Finding::WithoutNamespace) {
+            } else if matches!(
+                finding,
+                Finding::WithoutKey | Finding::WithoutNamespace | Finding::PointWithoutKey
+            ) {
                 self.problem(
                     format!("{count} {}", crate::output::run::explain(*finding)),
                     "give them a key and an owner, or delete them by hand: no pass touches them",
@@ -371,6 +374,7 @@ fn drift_kind(finding: Finding) -> Option<&'static str> {
         Finding::BrokenChain => "broken_chain",
         Finding::WithoutNamespace
         | Finding::WithoutKey
+        | Finding::PointWithoutKey
         | Finding::Blocked
         | Finding::UnreadNamespace
         | Finding::RuleMismatch

@@ -78,7 +78,8 @@ impl fmt::Debug for Intent {
 /// Why an intent was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
-    /// The row is not as it was when the plan was made: edited, confirmed, used or pinned since.
+    /// The row is not as it was when the plan was made: edited, confirmed, used or pinned since. Or its point is not
+    /// as it was copied: written anew.
     Changed,
     /// The row or point is not there any more.
     Gone,
