@@ -279,11 +279,9 @@ fn malformed_and_doubled_keys_stay_and_stop_nothing_else() {
         &format!("{{{}}}", point_id("user:ghost", ghost)),
         "user:ghost",
     );
-    let malformed: [&dyn rusqlite::ToSql; 2] = [&rusqlite::types::Null, &vec![0_u8, 0xff]];
     for namespace in ["user:ana", "user:zed", "user:ghost", "team:x", ""] {
-        for key in malformed {
-            add(key, namespace);
-        }
+        add(&rusqlite::types::Null, namespace);
+        add(&namespace.as_bytes().to_vec(), namespace);
     }
     let night = world.night().expect(3);
     let (ttl, orphans) = (night.pass("ttl"), night.pass("orphans"));
@@ -352,4 +350,33 @@ fn malformed_vectors_and_payloads_stop_nothing() {
         .unwrap();
     assert_eq!(left, 5 + 8, "those of the living");
     let _ = world.night().expect(0).all_passes("idle");
+}
+
+/// Each way in which the file of the points cannot be used says what to do, and none speaks of a server.
+#[test]
+fn a_vector_file_that_cannot_be_used_says_what_to_do() {
+    let world = World::new(Backend::Sqlite);
+    let path = world.path("vectors.db");
+    for (content, code, hint) in [
+        (
+            Some("this is no database, whatever its name says"),
+            1,
+            "encrypted",
+        ),
+        (Some(""), 10, "a failed copy"),
+        (None, 10, "never creates a vector database"),
+    ] {
+        for file in ["vectors.db-wal", "vectors.db-shm", "vectors.db"] {
+            let _ = std::fs::remove_file(world.path(file));
+        }
+        if let Some(content) = content {
+            std::fs::write(&path, content).unwrap();
+        }
+        let night = world.night().expect(code);
+        let errors = night.objects("error");
+        let told = errors[0]["hint"].as_str().unwrap_or_default();
+        assert!(told.contains(hint), "{night:#?}");
+        assert!(!told.contains("gRPC"), "{night:#?}");
+        assert_eq!(path.exists(), content.is_some(), "nothing is created");
+    }
 }
