@@ -143,7 +143,6 @@ pub(super) fn state_failure(error: StateError) -> Failure {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
 pub(super) fn injected(error: Injected) -> Failure {
     Failure::new(Exit::Failed, error.to_string())
 }

@@ -518,7 +518,7 @@ mod tests {
         edit(&world, "PRAGMA user_version = 3");
         refused(
             &world,
-            "has version 2, this hypnos knows 1",
+            "has version 3, this hypnos knows 2",
             "or a newer one",
         );
         let world = World::new();
@@ -562,7 +562,7 @@ mod tests {
                 .execute("INSERT INTO added VALUES (1)", [])
                 .unwrap();
         }
-        refused(&world, "has version 2", "or a newer one");
+        refused(&world, "has version 3", "or a newer one");
     }
 
     #[test]

@@ -111,7 +111,8 @@ fn a_store_of_one_file_is_told_from_a_tenant_of_another() {
     std::fs::create_dir_all(world.path("users/ana")).unwrap();
     symlink("../../memory.db", world.path("users/ana/memory.db")).unwrap();
     world.config.push_str(
-        "\n[[store]]\nname = \"tenants\"\n[store.rows]\npath = \"users/{tenant}/memory.db\"\npreset = \"ttl-days\"\n",
+        "\n[[store]]\nname = \"tenants\"\n[store.rows]\npath = \"users/{tenant}/memory.db\"\npreset = \"ttl-days\"\n\
+         [store.owners]\nscope = \"user\"\npath = \"memory.db\"\ntable = \"users\"\nid = \"id\"\n",
     );
     world.write_config();
     let refused = world.run(&["--run-now"]).expect(78);

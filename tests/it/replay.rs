@@ -34,6 +34,13 @@ fn second_stores(world: &World) {
         .unwrap();
 }
 
+/// Every file but the indexes of write-ahead logs, which whoever reads makes anew.
+fn lasting(world: &World) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut files = files(world.dir.path());
+    files.retain(|path, _| !path.to_string_lossy().ends_with("-shm"));
+    files
+}
+
 fn open_intents(world: &World) -> u64 {
     let status = world.run(&["status", "--json"]);
     status.objects("status")[0]["open_intents"]
@@ -58,7 +65,7 @@ fn under_another_mapping_what_was_begun_stays_open_and_nothing_is_touched() {
         ),
         (
             rule,
-            "point_id = \"uuid5(dns, {namespace}::{id})\"\nnamespace = \"team:{tenant}\"",
+            "point_id = \"uuid5(dns, {namespace}::{id})\"\nnamespace = \"user:x-{tenant}\"",
             "rows.namespace",
         ),
         (
@@ -125,7 +132,7 @@ fn in_another_collection_what_was_begun_stays_open() {
 fn a_dry_run_lists_what_the_run_would_first_finish() {
     for backend in BACKENDS {
         let world = killed(backend);
-        let before = files(world.dir.path());
+        let before = lasting(&world);
         let dry = world.run(&["--dry-run", "--json"]).expect(0);
         let begun = dry.objects("replay");
         assert_eq!(begun.len(), 1, "{dry:#?}");
@@ -144,10 +151,7 @@ fn a_dry_run_lists_what_the_run_would_first_finish() {
         );
         let text = world.run(&["--dry-run"]).expect(0);
         assert!(text.stdout.contains("would first finish"), "{text:#?}");
-        assert!(
-            files(world.dir.path()) == before,
-            "{backend:?}: the dry run wrote"
-        );
+        assert!(lasting(&world) == before, "{backend:?}: the dry run wrote");
         let night = world.night().expect(0);
         assert_eq!(night.objects("run")[0]["replayed"], 3);
         assert!(

@@ -397,6 +397,9 @@ fn cannot_open(config: &VectorTable, error: OpenError) -> VectorError {
         OpenError::Missing { .. } => VectorError::Missing {
             what: format!("database {path}"),
         },
+        OpenError::NotADatabase { .. } => VectorError::Missing {
+            what: format!("a SQLite database in {path}"),
+        },
         OpenError::Sqlite(source) => VectorError::Sqlite {
             doing: format!("open vector database {path}"),
             source,
