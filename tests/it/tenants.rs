@@ -348,11 +348,11 @@ fn the_name_of_a_tenant_cannot_write_on_the_terminal() {
 }
 
 #[test]
-fn a_signal_ends_a_run_that_looks_through_thousands_of_state_files() {
+fn a_signal_ends_a_run_that_looks_through_many_state_files() {
     let tenants = Tenants::new(Backend::Sqlite, 1);
     tenants.world.night().expect(0);
     let state = tenants.world.path("state/agent");
-    for i in 0..2_000 {
+    for i in 0..400 {
         // What a state file says of its tenant is checked, so each is made from that of another.
         let name = format!("idle-{i:04}");
         let file = state.join(format!("{name}.db"));
@@ -365,7 +365,7 @@ fn a_signal_ends_a_run_that_looks_through_thousands_of_state_files() {
         let child = tenants
             .world
             .command(&["--run-now", "--json"])
-            .env("FAILPOINTS", format!("{step}=sleep(20)"))
+            .env("FAILPOINTS", format!("{step}=sleep(50)"))
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
