@@ -4,6 +4,7 @@ use std::error::Error;
 
 use crate::exit::Exit;
 use crate::store::rows::{RowError, RowErrorKind};
+use crate::store::sqlite::OpenError;
 use crate::store::vectors::VectorError;
 
 /// A failure of a whole command.
@@ -66,6 +67,8 @@ pub fn chain(error: &dyn Error) -> String {
 impl From<&RowError> for Failure {
     fn from(error: &RowError) -> Self {
         let exit = match error.kind() {
+            // What is no database at all is the wrong file; a damaged one is the right one.
+            _ if matches!(error, RowError::Open(OpenError::NotADatabase { .. })) => Exit::NoStore,
             RowErrorKind::Missing | RowErrorKind::Schema => Exit::NoStore,
             RowErrorKind::Busy | RowErrorKind::Corrupt | RowErrorKind::Other => Exit::Failed,
         };

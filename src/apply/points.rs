@@ -40,7 +40,7 @@ pub(super) fn apply(
                 done.interrupted = true;
                 return Ok(());
             }
-            apply_batch(job, vectors, state, name, &mut recheck, batch, done)?;
+            apply_batch(job, vectors, state, &mut recheck, batch, done)?;
             job.cx.progress.advance(batch.len() as u64);
         }
         Ok(())
@@ -67,7 +67,6 @@ fn apply_batch(
     job: &Job<'_>,
     vectors: &dyn VectorStore,
     state: &State,
-    name: &Arc<str>,
     recheck: &mut Recheck<'_>,
     batch: &[Doomed],
     done: &mut Applied,
@@ -89,7 +88,7 @@ fn apply_batch(
     let mut intents = Vec::with_capacity(go.len());
     for doomed in go {
         match images.remove(&doomed.point) {
-            Some(image) => intents.push(intent(name, doomed, image)),
+            Some(image) => intents.push(intent(state.partition(), doomed, image)),
             None if captured.ambiguous.contains(&doomed.point) => {
                 count(&mut done.skipped, KIND, 1);
             }

@@ -357,7 +357,8 @@ impl Report {
             }
         }
         for Problem { problem, advice } in &self.problems {
-            out.line(&format!("  {problem}\n    {advice}"));
+            out.line(&format!("  {problem}"));
+            out.line(&format!("    {advice}"));
         }
         for Unread { partition, problem } in &self.unread {
             out.line(&format!("  {partition}: {problem}"));

@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::engine::Observer;
+use crate::pass::PassName;
 use crate::plan::{Action, ActionKind, Finding, Plan, Reason, Tally, Unread};
 use crate::report::{Outcome, PassReport, RunReport, Unopened};
+use crate::state::{Intent, IntentRecord};
 
 use super::Out;
 
@@ -31,7 +33,7 @@ impl<'a> Printer<'a> {
         } else {
             if self.out.terminal && !report.passes.is_empty() {
                 let table = table(report, dry_run);
-                self.out.line(&table.to_string());
+                self.out.lines(&table.to_string());
             }
             for unread in &report.unfinished {
                 self.out.line(&format!(
@@ -54,6 +56,21 @@ impl<'a> Printer<'a> {
 }
 
 impl Observer for Printer<'_> {
+    fn begun(&mut self, store: &str, partition: &str, intents: &[IntentRecord]) {
+        if self.out.json {
+            let line = ReplayLine {
+                store,
+                partition,
+                actions: intents.iter().map(BegunLine::of).collect(),
+            };
+            self.out.object("replay", &line);
+            return;
+        }
+        for record in intents {
+            self.out.line(&describe_begun(store, record));
+        }
+    }
+
     fn planned(&mut self, plan: &Plan, report: &PassReport) {
         if self.out.json {
             self.out.object("plan", &PlanLine::of(plan, report));
@@ -208,6 +225,34 @@ fn describe(plan: &Plan, action: &Action) -> String {
     line
 }
 
+fn describe_begun(store: &str, record: &IntentRecord) -> String {
+    let IntentRecord {
+        run, pass, intent, ..
+    } = record;
+    let namespace = intent.namespace.as_ref().map_or("-", |ns| ns.as_str());
+    let mut line = format!(
+        "{store}  {pass}  would first finish  {}  {namespace}",
+        intent.kind
+    );
+    for id in memories_of(intent).into_iter().chain(points_of(intent)) {
+        let _ = write!(line, "  {id}");
+    }
+    let _ = write!(line, "  {}, of run {run}", intent.reason);
+    line
+}
+
+/// The memory of an intent, and those hidden behind it.
+fn memories_of(intent: &Intent) -> Vec<String> {
+    let memories = intent.memory.iter().chain(&intent.behind);
+    memories.map(ToString::to_string).collect()
+}
+
+/// The points of an intent that is about no memory.
+fn points_of(intent: &Intent) -> Vec<String> {
+    let points = intent.points.iter().filter(|_| intent.memory.is_none());
+    points.map(ToString::to_string).collect()
+}
+
 fn table(report: &RunReport, dry_run: bool) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
@@ -297,6 +342,44 @@ impl<'a> RunLine<'a> {
 }
 
 #[derive(Serialize)]
+struct ReplayLine<'a> {
+    store: &'a str,
+    partition: &'a str,
+    actions: Vec<BegunLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct BegunLine<'a> {
+    run: &'a str,
+    pass: PassName,
+    #[serde(flatten)]
+    action: ActionLine<'a>,
+}
+
+impl<'a> BegunLine<'a> {
+    fn of(record: &'a IntentRecord) -> Self {
+        let IntentRecord {
+            run, pass, intent, ..
+        } = record;
+        let action = ActionLine {
+            action: intent.kind,
+            namespace: intent.namespace.as_ref().map_or("", |ns| ns.as_str()),
+            partition: &intent.partition,
+            id: intent.memory.as_ref().map(ToString::to_string),
+            point: points_of(intent).pop(),
+            behind: intent.behind.iter().map(ToString::to_string).collect(),
+            valid_to: intent.valid_to,
+            reason: intent.reason,
+        };
+        Self {
+            run,
+            pass: *pass,
+            action,
+        }
+    }
+}
+
+#[derive(Serialize)]
 struct PlanLine<'a> {
     #[serde(flatten)]
     report: &'a PassReport,
@@ -316,6 +399,8 @@ impl<'a> PlanLine<'a> {
 struct ActionLine<'a> {
     action: ActionKind,
     namespace: &'a str,
+    /// Left out for a point whose tenant has no file.
+    #[serde(skip_serializing_if = "str::is_empty")]
     partition: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,

@@ -21,10 +21,10 @@ use crate::clock::Timestamp;
 use crate::config::{self, PointRule};
 use crate::memory::{Namespace, PointId};
 use crate::plan::{Action, Finding, Plan, Reason, Sighting, Unread};
-use crate::store::MAIN;
 use crate::store::rows::{OwnerBook, RowError, Snapshot, Standing};
 use crate::store::vectors::point_id::Rule;
 use crate::store::vectors::{PointHead, Selector, VectorReader};
+use crate::store::{MAIN, NO_FILE};
 use crate::view::View;
 
 use super::removal::{self, Candidate};
@@ -312,7 +312,7 @@ impl Sweep<'_> {
             return Some(Arc::clone(read));
         }
         let on_disk = self.view.has_file(tenant);
-        (!on_disk && matches!(owner, Owner::Deleted(_) | Owner::Unknown)).then(|| MAIN.into())
+        (!on_disk && matches!(owner, Owner::Deleted(_) | Owner::Unknown)).then(|| NO_FILE.into())
     }
 
     fn check_rows_exist(rows: &RowsRead, swept: &[Swept]) -> Result<(), PassError> {

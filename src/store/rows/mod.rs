@@ -107,7 +107,7 @@ impl RowStore {
     /// The row database of a tenant, whether it exists or not; the one file in a store without tenants. `None` for a
     /// name that no folder or file can have, such as `../x`.
     #[must_use]
-    pub fn partition(&self, tenant: &str) -> Option<Partition> {
+    pub(in crate::store) fn partition(&self, tenant: &str) -> Option<Partition> {
         if !self.rows.is_per_tenant() {
             return Some(self.main());
         }
