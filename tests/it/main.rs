@@ -25,6 +25,7 @@ mod owners;
 mod points;
 mod presets;
 mod qdrant;
+mod rows;
 mod sightings;
 mod tenants;
 mod times;

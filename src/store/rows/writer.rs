@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, Transactio
 
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
-use super::reader::Bound;
+use super::reader::{Blocker, Bound};
 use super::schema::{Table, quoted};
 use super::{Partition, RowError, open, schema, time};
 use crate::clock::Timestamp;
@@ -77,37 +77,61 @@ impl Writer {
     /// Copies what the removal of each target would take. `None` for one that cannot be removed as it is wanted: the
     /// memory or one behind it is gone, something else hides behind it by now, or the schema forbids it.
     ///
+    /// Ends with the first target that makes the copies larger than `budget`, in bytes: there may be fewer than targets,
+    /// but there is always one.
+    ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn units(&mut self, targets: &[Wanted]) -> Result<Vec<Option<Unit>>, RowError> {
+    pub fn units(
+        &mut self,
+        targets: &[Wanted],
+        budget: usize,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
         self.refresh()?;
-        let transaction = self.begin(TransactionBehavior::Deferred)?;
-        let units: rusqlite::Result<_> = targets.iter().map(|target| self.unit(target)).collect();
-        let units = units.map_err(RowError::sqlite("copy memories"))?;
-        drop(transaction);
-        Ok(units)
+        self.copies(targets, budget, |writer, target| writer.unit(target))
     }
 
-    /// Copies memories alone, without anything that hangs on them: what ending them takes.
+    /// Copies memories alone, without anything that hangs on them: what ending them takes. Ends early like
+    /// [`Self::units`].
     ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn roots(&mut self, ids: &[MemoryId]) -> Result<Vec<Option<Unit>>, RowError> {
+    pub fn roots(
+        &mut self,
+        ids: &[MemoryId],
+        budget: usize,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
         self.rebind()?;
-        let transaction = self.begin(TransactionBehavior::Deferred)?;
-        let root = |id| {
-            let row = self.bound.mapping.fetch(&self.conn, id)?;
+        self.copies(ids, budget, |writer, id| {
+            let row = writer.bound.mapping.fetch(&writer.conn, id)?;
             Ok(row.map(|root| Unit {
                 root,
                 behind: Vec::new(),
                 children: Vec::new(),
                 detached: Vec::new(),
             }))
-        };
-        let units: rusqlite::Result<_> = ids.iter().map(root).collect();
-        let units = units.map_err(RowError::sqlite("copy memories"))?;
+        })
+    }
+
+    /// Copies what each target takes, in one state of the file, until the copies are larger than `budget`.
+    fn copies<T>(
+        &self,
+        targets: &[T],
+        budget: usize,
+        copy: impl Fn(&Self, &T) -> rusqlite::Result<Option<Unit>>,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
+        let transaction = self.begin(TransactionBehavior::Deferred)?;
+        let (mut units, mut bytes) = (Vec::new(), 0);
+        for target in targets {
+            let unit = copy(self, target).map_err(RowError::sqlite("copy memories"))?;
+            bytes += unit.as_ref().map_or(0, Unit::bytes);
+            units.push(unit);
+            if bytes > budget {
+                break;
+            }
+        }
         drop(transaction);
         Ok(units)
     }
@@ -206,7 +230,7 @@ impl Writer {
                 table.name
             )));
         };
-        let like = self
+        let neighbour = self
             .neighbour(column)
             .map_err(RowError::sqlite("look for a valid_to"))?;
         let sql = table.update_sql([column]);
@@ -219,10 +243,14 @@ impl Writer {
                 Err(error) => return Err(RowError::sqlite("compare memories")(error)),
                 Ok(None) => Fate::Absent,
                 Ok(Some(row)) if row != unit.root => Fate::Changed,
-                Ok(Some(_)) => {
+                Ok(Some(_)) => self.guarded(|writer| {
+                    let like = match &neighbour {
+                        Some(value) => Some(value.clone()),
+                        None => writer.creation(&unit.root)?,
+                    };
                     let value = time::encode(*at, format, like.as_ref());
-                    self.guarded(|writer| writer.execute(&sql, table, &unit.root, &[value]))?
-                }
+                    writer.execute(&sql, table, &unit.root, &[value])
+                })?,
             });
         }
         transaction
@@ -259,30 +287,41 @@ impl Writer {
         Ok(fates)
     }
 
-    /// Another value of a column of times, to write alike; one of the creation times, where the column has none.
+    /// Another value of a column of times, to write alike.
     fn neighbour(&self, column: &str) -> rusqlite::Result<Option<SqlValue>> {
+        let sql = format!(
+            "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
+            self.bound.mapping.from(),
+            column = quoted(column),
+        );
+        self.conn
+            .query_row(&sql, [], |row| Ok(SqlValue::from(row.get_ref(0)?)))
+            .optional()
+    }
+
+    /// When a memory was created, as it is stored, if that is written like `valid_to`.
+    fn creation(&self, root: &RowImage) -> rusqlite::Result<Option<SqlValue>> {
         let mapping = &self.bound.mapping;
-        let first = |column: &str| {
-            self.conn
-                .query_row(
-                    &format!(
-                        "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
-                        mapping.from()
-                    ),
-                    [],
-                    |row| Ok(SqlValue::from(row.get_ref(0)?)),
-                )
-                .optional()
+        let (Some(valid_to), Some(created_at)) =
+            (mapping.role(Role::ValidTo), mapping.role(Role::CreatedAt))
+        else {
+            return Ok(None);
         };
-        if let Some(value) = first(&quoted(column))? {
-            return Ok(Some(value));
+        if valid_to.time != created_at.time {
+            return Ok(None);
         }
-        match (mapping.role(Role::ValidTo), mapping.role(Role::CreatedAt)) {
-            (Some(valid_to), Some(created_at)) if valid_to.time == created_at.time => {
-                first(created_at.expression())
-            }
-            _ => Ok(None),
-        }
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {} = ?1",
+            created_at.expression(),
+            mapping.from(),
+            quoted(&mapping.id)
+        );
+        self.conn
+            .prepare_cached(&sql)?
+            .query_row([root.get(&mapping.id)], |row| {
+                Ok(SqlValue::from(row.get_ref(0)?))
+            })
+            .optional()
     }
 
     fn unit(&self, target: &Wanted) -> rusqlite::Result<Option<Unit>> {
@@ -298,7 +337,7 @@ impl Writer {
             }
         }
         let walk = self.walk(&root, &behind)?;
-        let is_free = walk.is_free() && !self.bound.has_grown(&self.conn, &root, &walk)?;
+        let is_free = self.bound.blocker(&self.conn, &root, &walk)?.is_none();
         Ok(is_free.then(|| Unit {
             root,
             behind,
@@ -327,11 +366,10 @@ impl Writer {
             }
         }
         let walk = self.walk(&unit.root, &unit.behind)?;
-        if walk.takes_along || self.bound.has_grown(&self.conn, &unit.root, &walk)? {
-            return Ok(Err(Fate::Changed));
-        }
-        if walk.forbidden_by.is_some() {
-            return Ok(Err(Fate::Blocked));
+        match self.bound.blocker(&self.conn, &unit.root, &walk)? {
+            Some(Blocker::TakesAlong) => return Ok(Err(Fate::Changed)),
+            Some(Blocker::Referenced { .. } | Blocker::Foreign) => return Ok(Err(Fate::Blocked)),
+            None => {}
         }
         let detached: Vec<&RowImage> = walk.detached.iter().map(|found| &found.row).collect();
         let same = same_rows(&walk.children.iter().collect::<Vec<_>>(), &unit.children)
