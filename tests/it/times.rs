@@ -207,7 +207,10 @@ fn a_date_lasts_until_its_end() {
             .collect();
         let removed = removed(encoding, "TEXT", &dates);
         let past = |today_by_then: i64| (0..2 + today_by_then - today).collect::<Vec<_>>();
-        let removed: Vec<i64> = removed.into_iter().map(|index| index as i64).collect();
+        let removed: Vec<i64> = removed
+            .into_iter()
+            .map(|index| i64::try_from(index).unwrap())
+            .collect();
         assert!(
             removed == past(today) || removed == past(day()),
             "{encoding}: {removed:?}"

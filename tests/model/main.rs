@@ -141,12 +141,12 @@ fn confirm(world: &std::path::Path, id: i64) -> bool {
 
 /// An edit at any step of a night: the memory stays, and so does its point; whatever else had to stay stays, too.
 fn an_edit_is_never_lost(
-    state: State,
+    state: &State,
     moment: Failpoint,
     nth: usize,
     id: i64,
 ) -> Result<(), TestCaseError> {
-    let world = store::build(&state, Backend::Sqlite);
+    let world = store::build(state, Backend::Sqlite);
     let edited = Arc::new(AtomicUsize::new(0));
     let (seen, result, path) = (
         AtomicUsize::new(0),
@@ -164,7 +164,7 @@ fn an_edit_is_never_lost(
     let found = store::read(&world);
     let story = || format!("{:#?}", report.passes);
     // What an edit may free is left out: memories of the deleted user, which it may have held, and points without a row.
-    let undisturbed = reference::night(&state).rows;
+    let undisturbed = reference::night(state).rows;
     for (kept, row) in undisturbed.iter().filter(|(_, row)| row.user != "zoe") {
         prop_assert!(found.rows.contains_key(kept), "{kept} is lost: {}", story());
         let point = (format!("user:{}", row.user), *kept);
@@ -207,6 +207,6 @@ fn an_edit_in_the_middle_of_a_night_is_never_lost() {
         1..10_i64,
     );
     check(48, &strategy, |(state, moment, nth, id)| {
-        an_edit_is_never_lost(state, moment, nth, id)
+        an_edit_is_never_lost(&state, moment, nth, id)
     });
 }

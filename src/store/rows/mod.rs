@@ -17,6 +17,7 @@ use crate::store::MAIN;
 mod chains;
 mod dependents;
 mod edges;
+mod ending;
 mod error;
 mod loose;
 mod mapping;

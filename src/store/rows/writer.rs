@@ -1,4 +1,4 @@
-//! Removing and ending memories, conditionally.
+//! Removing memories, conditionally. Ending them is in `ending`.
 //!
 //! A removal is prepared as a [`Unit`]: exact copies of every row it takes. Applying it happens in one IMMEDIATE
 //! transaction for a whole batch, in which every row is read again and compared with its copy. Whatever is not exactly
@@ -14,14 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params_from_iter;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
 use super::reader::{Blocker, Bound};
-use super::schema::{Table, quoted};
-use super::{Partition, RowError, open, schema, time};
-use crate::clock::Timestamp;
+use super::schema::Table;
+use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Role};
 use crate::store::image::{RowImage, SqlValue, Unit};
@@ -206,62 +205,9 @@ impl Writer {
         Ok(fates)
     }
 
-    /// Ends memories of a bitemporal schema, in one transaction: sets `valid_to` of each row that is as it was. Where
-    /// one of them makes the transaction fail, each is ended in a transaction of its own, and that one is blocked.
-    ///
-    /// # Errors
-    ///
-    /// When the schema has no `valid_to` that can be set, or the file cannot be written; then nothing was ended, or
-    /// only the first units of those that had to be ended one by one.
-    pub fn end_units(&mut self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
-        self.together_or_alone(units, Self::rebind, Self::end_together)
-    }
-
-    fn end_together(&self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
-        let table = &self.bound.mapping.table;
-        let Some((column, format)) = self
-            .bound
-            .mapping
-            .role(Role::ValidTo)
-            .and_then(|role| Some((role.column.as_deref()?, &role.time)))
-        else {
-            return Err(RowError::schema(format!(
-                "table {:?} has no valid_to that can be set",
-                table.name
-            )));
-        };
-        let neighbour = self
-            .neighbour(column)
-            .map_err(RowError::sqlite("look for a valid_to"))?;
-        let sql = table.update_sql([column]);
-        let transaction = self.begin(TransactionBehavior::Immediate)?;
-        self.require_bound()?;
-        let mut fates = Vec::with_capacity(units.len());
-        for (unit, at) in units {
-            fates.push(match self.current(&unit.root) {
-                Err(error) if refused(&error) => Fate::Blocked,
-                Err(error) => return Err(RowError::sqlite("compare memories")(error)),
-                Ok(None) => Fate::Absent,
-                Ok(Some(row)) if row != unit.root => Fate::Changed,
-                Ok(Some(_)) => self.guarded(|writer| {
-                    let like = match &neighbour {
-                        Some(value) => Some(value.clone()),
-                        None => writer.creation(&unit.root)?,
-                    };
-                    let value = time::encode(*at, format, like.as_ref());
-                    writer.execute(&sql, table, &unit.root, &[value])
-                })?,
-            });
-        }
-        transaction
-            .commit()
-            .map_err(RowError::sqlite("commit the ending of memories"))?;
-        Ok(fates)
-    }
-
     /// Applies units in one transaction. If it is rows that make it fail and not the file, applies each unit in a
     /// transaction of its own; one that fails even so is blocked.
-    fn together_or_alone<T>(
+    pub(super) fn together_or_alone<T>(
         &mut self,
         units: &[T],
         prepare: fn(&mut Self) -> Result<(), RowError>,
@@ -285,43 +231,6 @@ impl Writer {
             }
         }
         Ok(fates)
-    }
-
-    /// Another value of a column of times, to write alike.
-    fn neighbour(&self, column: &str) -> rusqlite::Result<Option<SqlValue>> {
-        let sql = format!(
-            "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
-            self.bound.mapping.from(),
-            column = quoted(column),
-        );
-        self.conn
-            .query_row(&sql, [], |row| Ok(SqlValue::from(row.get_ref(0)?)))
-            .optional()
-    }
-
-    /// When a memory was created, as it is stored, if that is written like `valid_to`.
-    fn creation(&self, root: &RowImage) -> rusqlite::Result<Option<SqlValue>> {
-        let mapping = &self.bound.mapping;
-        let (Some(valid_to), Some(created_at)) =
-            (mapping.role(Role::ValidTo), mapping.role(Role::CreatedAt))
-        else {
-            return Ok(None);
-        };
-        if valid_to.time != created_at.time {
-            return Ok(None);
-        }
-        let sql = format!(
-            "SELECT {} FROM {} WHERE {} = ?1",
-            created_at.expression(),
-            mapping.from(),
-            quoted(&mapping.id)
-        );
-        self.conn
-            .prepare_cached(&sql)?
-            .query_row([root.get(&mapping.id)], |row| {
-                Ok(SqlValue::from(row.get_ref(0)?))
-            })
-            .optional()
     }
 
     fn unit(&self, target: &Wanted) -> rusqlite::Result<Option<Unit>> {
@@ -417,7 +326,7 @@ impl Writer {
 
     /// Runs a statement on one row. True when it took effect, or the row is already gone (another unit of the batch or
     /// a trigger took it); false when the row is still there, untouched.
-    fn execute(
+    pub(super) fn execute(
         &self,
         sql: &str,
         table: &Table,
@@ -437,7 +346,7 @@ impl Writer {
 
     /// Runs `change` so that it happens whole or not at all. What a constraint or trigger refuses, or `change` itself
     /// by returning false, is [`Fate::Blocked`]. An error when the whole transaction is lost.
-    fn guarded(
+    pub(super) fn guarded(
         &self,
         change: impl FnOnce(&Self) -> rusqlite::Result<bool>,
     ) -> Result<Fate, RowError> {
