@@ -3,6 +3,7 @@
 //!
 //! The cases are the same every time. `PROPTEST_CASES=5000 cargo test --test model` looks further.
 
+#![allow(let_underscore_drop, reason = "an answer that a test does not look at")]
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
