@@ -25,8 +25,8 @@ pub struct Health {
     pub journal_mode: String,
     /// The first damage that was found.
     pub damage: Option<String>,
-    /// Rows of any table that violate a foreign key.
-    pub foreign_key_violations: u64,
+    /// Rows of any table that violate a foreign key; `None` when a key does not fit its parent table.
+    pub foreign_key_violations: Option<u64>,
 }
 
 /// One store, read-only, at one instant.

@@ -183,7 +183,7 @@ fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result
         return Ok(false);
     };
     let Some(now) = writer
-        .roots(std::slice::from_ref(id))?
+        .roots(std::slice::from_ref(id), usize::MAX)?
         .remove(0)
         .map(|unit| unit.root)
     else {

@@ -217,7 +217,10 @@ fn is_as_it_was(writer: &mut Writer, written: &Written) -> Result<bool, ApplyErr
     let Some(id) = &written.intent.memory else {
         return Ok(false);
     };
-    let alone = writer.roots(std::slice::from_ref(id))?.pop().flatten();
+    let alone = writer
+        .roots(std::slice::from_ref(id), usize::MAX)?
+        .pop()
+        .flatten();
     if alone.is_none() {
         return Ok(true);
     }
@@ -228,7 +231,7 @@ fn is_as_it_was(writer: &mut Writer, written: &Written) -> Result<bool, ApplyErr
             id: id.clone(),
             behind: written.intent.behind.clone(),
         };
-        writer.units(&[wanted])?.pop().flatten()
+        writer.units(&[wanted], usize::MAX)?.pop().flatten()
     };
     Ok(now == written.intent.unit)
 }

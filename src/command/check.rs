@@ -231,7 +231,13 @@ impl Report {
         self.memories += health.memories;
         self.journal_mode.get_or_insert(health.journal_mode);
         self.drift("corrupt_file", u64::from(health.damage.is_some()));
-        self.drift("foreign_key_violation", health.foreign_key_violations);
+        match health.foreign_key_violations {
+            Some(count) => self.drift("foreign_key_violation", count),
+            None => self.problem(
+                format!("{}: a foreign key does not fit its parent table", partition.name),
+                "it names columns that are no key there: SQLite can neither check nor enforce it; correct the schema",
+            ),
+        }
         Ok(())
     }
 
@@ -281,7 +287,7 @@ impl Report {
             } else if *finding == Finding::Blocked {
                 self.problem(
                     format!("{count} memories cannot be removed"),
-                    "other rows forbid it, or would go along: see foreign keys with RESTRICT, and parents of live rows",
+                    "other rows forbid it, belong to somebody else, or would go along: -v names them and why",
                 );
             }
         }

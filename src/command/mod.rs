@@ -56,7 +56,8 @@ fn load(global: &Global) -> Result<Config, Failure> {
         None => DEFAULT_CONFIGS
             .iter()
             .map(PathBuf::from)
-            .find(|path| path.exists())
+            // One that cannot be looked at is not passed over: reading it says why.
+            .find(|path| path.try_exists().unwrap_or(true))
             .ok_or_else(|| {
                 Failure::new(
                     Exit::Config,
@@ -71,8 +72,11 @@ fn load(global: &Global) -> Result<Config, Failure> {
 }
 
 fn load_file(path: &Path) -> Result<Config, Failure> {
-    let config = config::load(path)
-        .map_err(|error| Failure::new(Exit::Config, crate::error::chain(&error)))?;
+    let config = config::load(path).map_err(|error| Failure {
+        exit: Exit::Config,
+        message: crate::error::chain(&error),
+        hint: error.hint().map(Into::into),
+    })?;
     // What no name tells, and only the file system knows.
     let problems = store::apart::problems(&config);
     if problems.is_empty() {

@@ -28,6 +28,7 @@ mod points;
 mod presets;
 mod qdrant;
 mod replay;
+mod rows;
 mod sightings;
 mod tenants;
 mod times;

@@ -17,6 +17,7 @@ use crate::store::MAIN;
 mod chains;
 mod dependents;
 mod edges;
+mod ending;
 mod error;
 mod loose;
 mod mapping;
@@ -34,7 +35,7 @@ mod tests;
 
 pub use error::{RowError, RowErrorKind};
 pub use owners::{OwnerBook, Standing};
-pub use reader::{Blocker, Census, Reader, Snapshot};
+pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
 pub use restore::{LeftReason, LeftRow, Restored};
 pub use writer::{Fate, Wanted, Writer};
 

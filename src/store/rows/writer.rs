@@ -1,4 +1,4 @@
-//! Removing and ending memories, conditionally.
+//! Removing memories, conditionally. Ending them is in `ending`.
 //!
 //! A removal is prepared as a [`Unit`]: exact copies of every row it takes. Applying it happens in one IMMEDIATE
 //! transaction for a whole batch, in which every row is read again and compared with its copy. Whatever is not exactly
@@ -14,14 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params_from_iter;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
-use super::reader::Bound;
-use super::schema::{Table, quoted};
-use super::{Partition, RowError, open, schema, time};
-use crate::clock::Timestamp;
+use super::reader::{Blocker, Bound};
+use super::schema::Table;
+use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Role};
 use crate::store::image::{RowImage, SqlValue, Unit};
@@ -77,37 +76,61 @@ impl Writer {
     /// Copies what the removal of each target would take. `None` for one that cannot be removed as it is wanted: the
     /// memory or one behind it is gone, something else hides behind it by now, or the schema forbids it.
     ///
+    /// Ends with the first target that makes the copies larger than `budget`, in bytes: there may be fewer than targets,
+    /// but there is always one.
+    ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn units(&mut self, targets: &[Wanted]) -> Result<Vec<Option<Unit>>, RowError> {
+    pub fn units(
+        &mut self,
+        targets: &[Wanted],
+        budget: usize,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
         self.refresh()?;
-        let transaction = self.begin(TransactionBehavior::Deferred)?;
-        let units: rusqlite::Result<_> = targets.iter().map(|target| self.unit(target)).collect();
-        let units = units.map_err(RowError::sqlite("copy memories"))?;
-        drop(transaction);
-        Ok(units)
+        self.copies(targets, budget, |writer, target| writer.unit(target))
     }
 
-    /// Copies memories alone, without anything that hangs on them: what ending them takes.
+    /// Copies memories alone, without anything that hangs on them: what ending them takes. Ends early like
+    /// [`Self::units`].
     ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn roots(&mut self, ids: &[MemoryId]) -> Result<Vec<Option<Unit>>, RowError> {
+    pub fn roots(
+        &mut self,
+        ids: &[MemoryId],
+        budget: usize,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
         self.rebind()?;
-        let transaction = self.begin(TransactionBehavior::Deferred)?;
-        let root = |id| {
-            let row = self.bound.mapping.fetch(&self.conn, id)?;
+        self.copies(ids, budget, |writer, id| {
+            let row = writer.bound.mapping.fetch(&writer.conn, id)?;
             Ok(row.map(|root| Unit {
                 root,
                 behind: Vec::new(),
                 children: Vec::new(),
                 detached: Vec::new(),
             }))
-        };
-        let units: rusqlite::Result<_> = ids.iter().map(root).collect();
-        let units = units.map_err(RowError::sqlite("copy memories"))?;
+        })
+    }
+
+    /// Copies what each target takes, in one state of the file, until the copies are larger than `budget`.
+    fn copies<T>(
+        &self,
+        targets: &[T],
+        budget: usize,
+        copy: impl Fn(&Self, &T) -> rusqlite::Result<Option<Unit>>,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
+        let transaction = self.begin(TransactionBehavior::Deferred)?;
+        let (mut units, mut bytes) = (Vec::new(), 0);
+        for target in targets {
+            let unit = copy(self, target).map_err(RowError::sqlite("copy memories"))?;
+            bytes += unit.as_ref().map_or(0, Unit::bytes);
+            units.push(unit);
+            if bytes > budget {
+                break;
+            }
+        }
         drop(transaction);
         Ok(units)
     }
@@ -182,58 +205,9 @@ impl Writer {
         Ok(fates)
     }
 
-    /// Ends memories of a bitemporal schema, in one transaction: sets `valid_to` of each row that is as it was. Where
-    /// one of them makes the transaction fail, each is ended in a transaction of its own, and that one is blocked.
-    ///
-    /// # Errors
-    ///
-    /// When the schema has no `valid_to` that can be set, or the file cannot be written; then nothing was ended, or
-    /// only the first units of those that had to be ended one by one.
-    pub fn end_units(&mut self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
-        self.together_or_alone(units, Self::rebind, Self::end_together)
-    }
-
-    fn end_together(&self, units: &[(Unit, Timestamp)]) -> Result<Vec<Fate>, RowError> {
-        let table = &self.bound.mapping.table;
-        let Some((column, format)) = self
-            .bound
-            .mapping
-            .role(Role::ValidTo)
-            .and_then(|role| Some((role.column.as_deref()?, &role.time)))
-        else {
-            return Err(RowError::schema(format!(
-                "table {:?} has no valid_to that can be set",
-                table.name
-            )));
-        };
-        let like = self
-            .neighbour(column)
-            .map_err(RowError::sqlite("look for a valid_to"))?;
-        let sql = table.update_sql([column]);
-        let transaction = self.begin(TransactionBehavior::Immediate)?;
-        self.require_bound()?;
-        let mut fates = Vec::with_capacity(units.len());
-        for (unit, at) in units {
-            fates.push(match self.current(&unit.root) {
-                Err(error) if refused(&error) => Fate::Blocked,
-                Err(error) => return Err(RowError::sqlite("compare memories")(error)),
-                Ok(None) => Fate::Absent,
-                Ok(Some(row)) if row != unit.root => Fate::Changed,
-                Ok(Some(_)) => {
-                    let value = time::encode(*at, format, like.as_ref());
-                    self.guarded(|writer| writer.execute(&sql, table, &unit.root, &[value]))?
-                }
-            });
-        }
-        transaction
-            .commit()
-            .map_err(RowError::sqlite("commit the ending of memories"))?;
-        Ok(fates)
-    }
-
     /// Applies units in one transaction. If it is rows that make it fail and not the file, applies each unit in a
     /// transaction of its own; one that fails even so is blocked.
-    fn together_or_alone<T>(
+    pub(super) fn together_or_alone<T>(
         &mut self,
         units: &[T],
         prepare: fn(&mut Self) -> Result<(), RowError>,
@@ -259,32 +233,6 @@ impl Writer {
         Ok(fates)
     }
 
-    /// Another value of a column of times, to write alike; one of the creation times, where the column has none.
-    fn neighbour(&self, column: &str) -> rusqlite::Result<Option<SqlValue>> {
-        let mapping = &self.bound.mapping;
-        let first = |column: &str| {
-            self.conn
-                .query_row(
-                    &format!(
-                        "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
-                        mapping.from()
-                    ),
-                    [],
-                    |row| Ok(SqlValue::from(row.get_ref(0)?)),
-                )
-                .optional()
-        };
-        if let Some(value) = first(&quoted(column))? {
-            return Ok(Some(value));
-        }
-        match (mapping.role(Role::ValidTo), mapping.role(Role::CreatedAt)) {
-            (Some(valid_to), Some(created_at)) if valid_to.time == created_at.time => {
-                first(created_at.expression())
-            }
-            _ => Ok(None),
-        }
-    }
-
     fn unit(&self, target: &Wanted) -> rusqlite::Result<Option<Unit>> {
         let mapping = &self.bound.mapping;
         let Some(root) = mapping.fetch(&self.conn, &target.id)? else {
@@ -298,7 +246,7 @@ impl Writer {
             }
         }
         let walk = self.walk(&root, &behind)?;
-        let is_free = walk.is_free() && !self.bound.has_grown(&self.conn, &root, &walk)?;
+        let is_free = self.bound.blocker(&self.conn, &root, &walk)?.is_none();
         Ok(is_free.then(|| Unit {
             root,
             behind,
@@ -327,11 +275,10 @@ impl Writer {
             }
         }
         let walk = self.walk(&unit.root, &unit.behind)?;
-        if walk.takes_along || self.bound.has_grown(&self.conn, &unit.root, &walk)? {
-            return Ok(Err(Fate::Changed));
-        }
-        if walk.forbidden_by.is_some() {
-            return Ok(Err(Fate::Blocked));
+        match self.bound.blocker(&self.conn, &unit.root, &walk)? {
+            Some(Blocker::TakesAlong) => return Ok(Err(Fate::Changed)),
+            Some(Blocker::Referenced { .. } | Blocker::Foreign) => return Ok(Err(Fate::Blocked)),
+            None => {}
         }
         let detached: Vec<&RowImage> = walk.detached.iter().map(|found| &found.row).collect();
         let same = same_rows(&walk.children.iter().collect::<Vec<_>>(), &unit.children)
@@ -379,7 +326,7 @@ impl Writer {
 
     /// Runs a statement on one row. True when it took effect, or the row is already gone (another unit of the batch or
     /// a trigger took it); false when the row is still there, untouched.
-    fn execute(
+    pub(super) fn execute(
         &self,
         sql: &str,
         table: &Table,
@@ -399,7 +346,7 @@ impl Writer {
 
     /// Runs `change` so that it happens whole or not at all. What a constraint or trigger refuses, or `change` itself
     /// by returning false, is [`Fate::Blocked`]. An error when the whole transaction is lost.
-    fn guarded(
+    pub(super) fn guarded(
         &self,
         change: impl FnOnce(&Self) -> rusqlite::Result<bool>,
     ) -> Result<Fate, RowError> {

@@ -312,7 +312,10 @@ fn hint_of_open(error: &OpenError) -> Option<&'static str> {
         OpenError::NotADatabase { .. } => {
             Some("check store.vectors.path; hypnos cannot read an encrypted database")
         }
-        OpenError::ReadOnly { .. } => Some(NO_PERMISSION),
+        OpenError::ReadOnly { .. } | OpenError::Denied { .. } => Some(NO_PERMISSION),
+        OpenError::HotJournal { .. } => Some(
+            "start the application once, so that it plays its journal back, or let hypnos write in the folder",
+        ),
         OpenError::Io { source, .. } => {
             (source.kind() == std::io::ErrorKind::PermissionDenied).then_some(NO_PERMISSION)
         }
