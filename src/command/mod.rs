@@ -7,6 +7,7 @@ use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Out;
+use crate::store;
 
 mod check;
 mod demo;
@@ -35,8 +36,14 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
-    out.flush();
-    exit
+    match (exit, out.finish()) {
+        // What was to be done is done and written down; only nobody can read of it.
+        (Ok(_), Err(error)) => Err(Failure::new(
+            Exit::Failed,
+            format!("write the output: {error}"),
+        )),
+        (exit, _) => exit,
+    }
 }
 
 /// Where a configuration is looked for when none is named.
@@ -49,7 +56,8 @@ fn load(global: &Global) -> Result<Config, Failure> {
         None => DEFAULT_CONFIGS
             .iter()
             .map(PathBuf::from)
-            .find(|path| path.exists())
+            // One that cannot be looked at is not passed over: reading it says why.
+            .find(|path| path.try_exists().unwrap_or(true))
             .ok_or_else(|| {
                 Failure::new(
                     Exit::Config,
@@ -64,7 +72,18 @@ fn load(global: &Global) -> Result<Config, Failure> {
 }
 
 fn load_file(path: &Path) -> Result<Config, Failure> {
-    config::load(path).map_err(|error| Failure::new(Exit::Config, crate::error::chain(&error)))
+    let config = config::load(path).map_err(|error| Failure {
+        exit: Exit::Config,
+        message: crate::error::chain(&error),
+        hint: error.hint().map(Into::into),
+    })?;
+    // What no name tells, and only the file system knows.
+    let problems = store::apart::problems(&config);
+    if problems.is_empty() {
+        return Ok(config);
+    }
+    let message = format!("{}:\n  {}", path.display(), problems.join("\n  "));
+    Err(Failure::new(Exit::Config, message))
 }
 
 /// Refuses the name of a store that is not configured.

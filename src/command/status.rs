@@ -11,6 +11,7 @@ use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::pass::PassName;
+use crate::plan::Unread;
 use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
 
 /// Runs shown per store.
@@ -20,6 +21,7 @@ const RUNS: u32 = 5;
 pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result<Exit, Failure> {
     let config = super::load(global)?;
     super::check_store_names(&config, names)?;
+    let mut exit = Exit::Done;
     for store in config
         .stores
         .iter()
@@ -32,8 +34,11 @@ pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result
             hint: error.hint().map(str::to_owned),
         })?;
         status.print(out);
+        if !status.damaged.is_empty() {
+            exit = Exit::LeftOver;
+        }
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 #[derive(Debug, Serialize)]
@@ -46,6 +51,9 @@ struct Status {
     open_intents: u64,
     /// Absences that wait to be believed.
     settling: u64,
+    /// State files of tenants that cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<Unread>,
 }
 
 #[derive(Debug, Serialize)]
@@ -148,6 +156,7 @@ impl Status {
             runs: Vec::new(),
             open_intents: 0,
             settling: 0,
+            damaged: Vec::new(),
         };
         if let Some(main) = dir.read(Partition::Main)? {
             status.open_intents = main.count_open_intents()?;
@@ -157,12 +166,24 @@ impl Status {
                 status.runs.push(Run::new(record, passes));
             }
         }
-        for tenant in dir.tenants()? {
-            if let Some(state) = dir.read(Partition::Tenant(&tenant))? {
-                status.open_intents += state.count_open_intents()?;
+        let tenants = dir.tenants()?;
+        for (name, error) in tenants.damaged {
+            status.damage(&name, &error);
+        }
+        for tenant in &tenants.names {
+            match open_intents(dir, tenant) {
+                Ok(open) => status.open_intents += open,
+                Err(error) => status.damage(tenant, &error),
             }
         }
         Ok(status)
+    }
+
+    fn damage(&mut self, partition: &str, error: &StateError) {
+        self.damaged.push(Unread {
+            partition: partition.into(),
+            problem: error.advice(),
+        });
     }
 
     fn print(&self, out: &mut Out) {
@@ -196,6 +217,9 @@ impl Status {
                 self.open_intents
             ));
         }
+        for Unread { partition, problem } in &self.damaged {
+            out.line(&format!("  {partition}: {problem}"));
+        }
         if self.settling > 0 {
             out.line(&format!(
                 "  {} absences wait to be seen again",
@@ -203,4 +227,9 @@ impl Status {
             ));
         }
     }
+}
+
+fn open_intents(dir: &StateDir, tenant: &str) -> Result<u64, StateError> {
+    let state = dir.read(Partition::Tenant(tenant))?;
+    state.map_or(Ok(0), |state| state.count_open_intents())
 }

@@ -10,7 +10,11 @@ fn end(unit: Unit, at: Timestamp) -> Change {
 }
 
 fn root(writer: &mut Writer, id: i64) -> Unit {
-    writer.roots(&[n(id)]).unwrap().remove(0).unwrap()
+    writer
+        .roots(&[n(id)], usize::MAX)
+        .unwrap()
+        .remove(0)
+        .unwrap()
 }
 
 /// Memories that count how and when they were used.
@@ -39,7 +43,11 @@ fn merge(world: &World, writer: &mut Writer, gone: i64, into: i64, mark: Option<
                 id: n(gone),
                 behind: vec![],
             };
-            writer.units(&[wanted]).unwrap().remove(0).unwrap()
+            writer
+                .units(&[wanted], usize::MAX)
+                .unwrap()
+                .remove(0)
+                .unwrap()
         },
         mark,
         survivor: Some(Survivor {
@@ -215,7 +223,7 @@ fn ending_sets_valid_to_and_nothing_else() {
         .role(Role::ValidTo, format);
         let mut writer = world.writer();
         let at = instant("2026-11-29T18:27:27.5Z");
-        let roots = writer.roots(&[n(1), n(2), n(9)]).unwrap();
+        let roots = writer.roots(&[n(1), n(2), n(9)], usize::MAX).unwrap();
         let [Some(one), Some(two), None] = &roots[..] else {
             panic!("{roots:?}")
         };
@@ -249,7 +257,7 @@ fn an_end_that_the_schema_refuses_blocks_only_its_memory() {
     .role(Role::ValidTo, "valid_to:epoch_s");
     let mut writer = world.writer();
     let at = instant("2026-11-29T18:27:27Z");
-    let roots = writer.roots(&[n(1), n(2)]).unwrap();
+    let roots = writer.roots(&[n(1), n(2)], usize::MAX).unwrap();
     let units: Vec<_> = roots
         .into_iter()
         .map(|unit| end(unit.unwrap(), at))
@@ -269,7 +277,7 @@ fn an_end_that_a_trigger_rolls_back_blocks_only_its_memory() {
         .role(Role::ValidTo, "valid_to:epoch_s");
         let mut writer = world.writer();
         let at = instant("2026-11-29T18:27:27Z");
-        let roots = writer.roots(&[n(1), n(2), n(3)]).unwrap();
+        let roots = writer.roots(&[n(1), n(2), n(3)], usize::MAX).unwrap();
         let units: Vec<_> = roots
             .into_iter()
             .map(|unit| end(unit.unwrap(), at))
@@ -298,4 +306,50 @@ fn a_schema_without_valid_to_ends_nothing() {
     let at = instant("2026-11-29T18:27:27Z");
     let error = writer.change_units(&[end(unit, at)]).unwrap_err();
     assert_eq!(error.kind(), RowErrorKind::Schema);
+}
+
+#[test]
+fn copies_end_with_the_one_that_breaks_the_budget() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT);
+         INSERT INTO memories SELECT value, hex(zeroblob(5000)) FROM json_each('[1, 2, 3, 4, 5]');",
+    );
+    let mut writer = world.writer();
+    let ids: Vec<MemoryId> = (1..=5).map(n).collect();
+    let targets: Vec<Wanted> = ids.iter().map(|id| wanted(id.clone(), &[])).collect();
+    for (budget, copied) in [
+        (0, 1),
+        (9_000, 1),
+        (15_000, 2),
+        (45_000, 5),
+        (usize::MAX, 5),
+    ] {
+        assert_eq!(writer.units(&targets, budget).unwrap().len(), copied);
+        assert_eq!(writer.roots(&ids, budget).unwrap().len(), copied);
+    }
+}
+
+/// What cannot be read of one memory, when it is ended, is that memory's own trouble.
+#[test]
+fn an_end_whose_creation_cannot_be_read_blocks_only_its_memory() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, meta TEXT, valid_to TEXT);
+         INSERT INTO memories(id, meta) VALUES (1, '{broken'), (2, '{\"at\":\"2026-01-01T00:00:00Z\"}');
+         ALTER TABLE memories ADD COLUMN created_at TEXT AS (json_extract(meta, '$.at'));",
+    )
+    .role(Role::ValidTo, "valid_to:text")
+    .role(Role::CreatedAt, "created_at:text");
+    let mut writer = world.writer();
+    let at = instant("2026-11-29T18:27:27Z");
+    let roots = writer.roots(&[n(1), n(2)], usize::MAX).unwrap();
+    let units: Vec<_> = roots
+        .into_iter()
+        .map(|unit| end(unit.unwrap(), at))
+        .collect();
+    let fates = writer.change_units(&units).unwrap();
+    assert_eq!(fates, [Fate::Blocked, Fate::Removed]);
+    assert_eq!(
+        world.query("SELECT id, valid_to FROM memories"),
+        ["1 NULL", "2 2026-11-29T18:27:27Z"]
+    );
 }
