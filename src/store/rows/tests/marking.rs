@@ -22,8 +22,8 @@ fn used(more: &str) -> World {
     World::new(&format!(
         "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT, uses, created INTEGER, used TEXT, {more});
          INSERT INTO memories(id, content, uses, created, used) VALUES
-           (1, 'stays', 2, 500, '2026-01-02 00:00:00'), (2, 'same', 3, 400, '2026-03-04T05:06:07Z'),
-           (3, 'also', NULL, 600, NULL), (4, 'bare', '7', 500, NULL);"
+           (1, 'stays', 2, 1700000500, '2026-01-02 00:00:00'), (2, 'same', 3, 1700000400, '2026-03-04T05:06:07Z'),
+           (3, 'also', NULL, 1700000600, NULL), (4, 'bare', '7', 1700000500, NULL);"
     ))
     .role(Role::Content, "content")
     .role(Role::Uses, "uses")
@@ -69,10 +69,10 @@ fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
     let mut writer = world.writer();
     let changes = [2, 3].map(|gone| merge(&world, &mut writer, gone, 1, superseded(1)));
     let after = [
-        "1 5 400 2026-03-04T05:06:07Z NULL",
-        "2 3 400 2026-03-04T05:06:07Z 1",
-        "3 NULL 600 NULL 1",
-        "4 7 500 NULL NULL",
+        "1 5 1700000400 2026-03-04T05:06:07Z NULL",
+        "2 3 1700000400 2026-03-04T05:06:07Z 1",
+        "3 NULL 1700000600 NULL 1",
+        "4 7 1700000500 NULL NULL",
     ];
     for _ in 0..2 {
         let fates = writer.change_units(&changes).unwrap();
@@ -81,7 +81,10 @@ fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
     }
     let text = merge(&world, &mut writer, 1, 4, superseded(4));
     assert_eq!(writer.change_units(&[text]).unwrap(), [Fate::Removed]);
-    assert_eq!(world.query(STATE)[3], "4 12 400 2026-03-04T05:06:07Z NULL");
+    assert_eq!(
+        world.query(STATE)[3],
+        "4 12 1700000400 2026-03-04T05:06:07Z NULL"
+    );
 }
 
 #[test]
@@ -96,7 +99,7 @@ fn without_a_column_for_it_a_merge_deletes() {
     let left = world.query(STATE);
     assert_eq!(
         (left.len(), left[0].as_str()),
-        (3, "1 5 400 2026-03-04T05:06:07Z NULL")
+        (3, "1 5 1700000400 2026-03-04T05:06:07Z NULL")
     );
     assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Absent]);
     assert_eq!(world.query(STATE), left);
@@ -138,7 +141,10 @@ fn a_survivor_may_be_used_meanwhile_but_not_edited_hidden_or_gone() {
                 "{meanwhile}"
             );
             if fate == Fate::Removed {
-                assert_eq!(world.query(STATE)[0], "1 12 400 2026-05-05 00:00:00 NULL");
+                assert_eq!(
+                    world.query(STATE)[0],
+                    "1 12 1700000400 2026-05-05 00:00:00 NULL"
+                );
             } else {
                 assert_eq!(world.dump(), before, "{meanwhile}");
             }
@@ -159,7 +165,7 @@ fn a_refused_mark_carries_nothing_over() {
 
 #[test]
 fn a_creation_that_a_life_counts_from_stays() {
-    for (life, created) in [("7", "500"), ("NULL", "400")] {
+    for (life, created) in [("7", "1700000500"), ("NULL", "1700000400")] {
         let world = used("superseded INTEGER, life INTEGER")
             .role(Role::SupersededBy, "superseded")
             .role(Role::Ttl, "life");
