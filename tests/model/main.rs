@@ -22,9 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hypnos::engine::{self, Observer, Options};
 use hypnos::failpoint::Failpoint;
 use hypnos::guard::Acceptances;
-use hypnos::pass::{Cx, Silent};
+use hypnos::pass::{Cx, PassName, Silent};
 use hypnos::plan::Plan;
 use hypnos::report::{Outcome, PassReport, RunReport, Unopened};
+use hypnos::state::IntentRecord;
 use hypnos::stop::Stop;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -43,6 +44,7 @@ fn alone() -> MutexGuard<'static, ()> {
 struct Quiet;
 
 impl Observer for Quiet {
+    fn begun(&mut self, _: &str, _: &str, _: &[IntentRecord]) {}
     fn planned(&mut self, _: &Plan, _: &PassReport) {}
     fn passed(&mut self, _: &PassReport) {}
     fn unopened(&mut self, _: &Unopened) {}
@@ -54,7 +56,7 @@ fn night(world: &World) -> RunReport {
     let options = Options {
         run: uuid::Uuid::new_v4().to_string(),
         now: jiff::Timestamp::from_second(NOW).unwrap(),
-        only: Vec::new(),
+        only: vec![PassName::Ttl, PassName::Orphans],
         skip: Vec::new(),
         stores: Vec::new(),
         accept: Acceptances::default(),
