@@ -16,7 +16,7 @@ use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{Config, FirstRun};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
-use crate::failpoint::{Failpoint, hit};
+use crate::failpoint::{Failpoint, Injected, hit};
 use crate::guard::{Acceptances, Census, Consent, approve};
 use crate::pass::{Cx, Pass, PassName, registry};
 use crate::plan::{Action, ActionKind, Plan, Tally};
@@ -226,7 +226,7 @@ fn run_store(
         .main()
         .begin_run(&run_row(options))
         .map_err(state_failure)?;
-    hit(Failpoint::RunBegun).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    hit(Failpoint::RunBegun).map_err(injected)?;
     let mut run = StoreRun {
         config,
         stores: &stores,
@@ -259,7 +259,7 @@ fn run_store(
         .finish_run(&options.run, &end)
         .and_then(|()| states.main().tidy())
         .map_err(state_failure)?;
-    hit(Failpoint::RunFinished).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    hit(Failpoint::RunFinished).map_err(injected)?;
     drop(lock);
     result
 }
@@ -293,7 +293,7 @@ fn journal_unopened(state: &StateDir, options: &Options, failure: Failure) -> Fa
     }
 }
 
-fn lock(state: &StateDir, options: &Options) -> Result<RunLock, Failure> {
+pub(crate) fn lock(state: &StateDir, options: &Options) -> Result<RunLock, Failure> {
     let holder = Holder {
         pid: std::process::id(),
         run: options.run.clone(),
@@ -311,7 +311,7 @@ fn lock(state: &StateDir, options: &Options) -> Result<RunLock, Failure> {
     })
 }
 
-fn run_row(options: &Options) -> RunRow {
+pub(crate) fn run_row(options: &Options) -> RunRow {
     RunRow {
         run: options.run.clone(),
         command: options.command.clone(),
@@ -321,13 +321,17 @@ fn run_row(options: &Options) -> RunRow {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
-fn state_failure(error: StateError) -> Failure {
+pub(crate) fn state_failure(error: StateError) -> Failure {
     let hint = error.hint().map(str::to_owned);
     Failure {
         exit: Exit::Failed,
         message: format!("use the state file: {}", chain(&error)),
         hint,
     }
+}
+
+pub(crate) fn injected(error: Injected) -> Failure {
+    Failure::new(Exit::Failed, error.to_string())
 }
 
 /// One run in one store.
@@ -506,8 +510,6 @@ impl StoreRun<'_> {
         let Some(seen) = &plan.sightings else {
             return Ok(());
         };
-        let injected =
-            |error: crate::failpoint::Injected| Failure::new(Exit::Failed, error.to_string());
         hit(Failpoint::SightingsBefore).map_err(injected)?;
         self.states
             .main()
@@ -546,12 +548,12 @@ impl StoreRun<'_> {
             .main()
             .record_pass(&self.options.run, &row, &totals)
             .map_err(state_failure)?;
-        hit(Failpoint::PassRecorded).map_err(|error| Failure::new(Exit::Failed, error.to_string()))
+        hit(Failpoint::PassRecorded).map_err(injected)
     }
 }
 
 /// When something that began with the run had ended. The clock is read once a run; the rest is counted from there.
-fn after(now: Timestamp, elapsed: std::time::Duration) -> Timestamp {
+pub(crate) fn after(now: Timestamp, elapsed: std::time::Duration) -> Timestamp {
     now.checked_add(elapsed).unwrap_or(now)
 }
 
@@ -559,7 +561,7 @@ fn json(counts: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(counts).unwrap_or_default()
 }
 
-fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
+pub(crate) fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
     let results = [
         (ActionResult::Applied, &done.applied),
         (ActionResult::Skipped, &done.skipped),

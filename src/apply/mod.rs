@@ -153,7 +153,10 @@ fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
     for action in actions {
         let work = work.entry(Arc::clone(action.partition())).or_default();
         match action {
-            Action::Delete { .. } | Action::Hide { .. } | Action::Merge { .. } => {
+            Action::Delete { .. }
+            | Action::Hide { .. }
+            | Action::Merge { .. }
+            | Action::Confirm { .. } => {
                 work.rows.push(action);
             }
             Action::DropPoint { .. } => work.points.push(action),

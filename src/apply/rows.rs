@@ -1,4 +1,4 @@
-//! Removing memories: rows with all that goes with them, and their points.
+//! Removing memories: rows with all that goes with them, and their points. What is only confirmed keeps its point.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ fn intents(
                 count(&mut done.applied, action.kind(), 1);
             }
             Some(unit) if is_expected(target, &unit) => {
-                let ids = members(target)
+                let ids = going(action, target)
                     .flat_map(|id| points.get(id).into_iter().flatten())
                     .filter(|point| !kept.has(point))
                     .cloned()
@@ -186,8 +186,12 @@ fn wanted(target: &Target) -> Wanted {
     }
 }
 
-fn members(target: &Target) -> impl Iterator<Item = &MemoryId> {
-    std::iter::once(&target.memory.id).chain(target.behind.iter().map(|expected| &expected.id))
+/// The memories that leave the store, or are hidden in it.
+fn going<'a>(action: &Action, target: &'a Target) -> impl Iterator<Item = &'a MemoryId> {
+    let members =
+        std::iter::once(&target.memory.id).chain(target.behind.iter().map(|expected| &expected.id));
+    let goes = action.removes();
+    members.filter(move |_| goes)
 }
 
 fn is_expected(target: &Target, unit: &Unit) -> bool {

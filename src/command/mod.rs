@@ -6,13 +6,17 @@ use crate::cli::{Cli, Command, Global};
 use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::memory::Namespace;
 use crate::output::Out;
+use crate::state::StateError;
 
 mod check;
 mod demo;
 mod presets;
+mod review;
 mod run;
 mod status;
+mod why;
 
 /// Does what the command line asks.
 ///
@@ -33,6 +37,15 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
+        Some(Command::Review { list, verb: None }) => review::list(list, &cli.global, &mut out),
+        Some(Command::Review {
+            verb: Some(verb), ..
+        }) => review::answer(verb, &cli.global, &mut out),
+        Some(Command::Why {
+            id,
+            store,
+            namespace,
+        }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
     out.flush();
@@ -65,6 +78,32 @@ fn load(global: &Global) -> Result<Config, Failure> {
 
 fn load_file(path: &Path) -> Result<Config, Failure> {
     config::load(path).map_err(|error| Failure::new(Exit::Config, crate::error::chain(&error)))
+}
+
+/// Reads the namespace that a list is narrowed to.
+fn parse_namespace(name: Option<&str>) -> Result<Option<Namespace>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    let refused = || {
+        Failure::new(
+            Exit::Usage,
+            format!("--namespace {name}: allowed is scope:owner, such as user:ana"),
+        )
+    };
+    Namespace::parse(name).map(Some).ok_or_else(refused)
+}
+
+/// Whether a namespace is wanted, in whatever spelling.
+fn wants_namespace(wanted: Option<&Namespace>, namespace: &Namespace) -> bool {
+    wanted.is_none_or(|wanted| wanted.normal() == namespace.normal())
+}
+
+/// What a command that reads a state file fails with.
+fn state_failure(store: &str, error: &StateError) -> Failure {
+    Failure {
+        exit: Exit::Failed,
+        message: format!("read the state of {store}: {}", crate::error::chain(error)),
+        hint: error.hint().map(str::to_owned),
+    }
 }
 
 /// Refuses the name of a store that is not configured.

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
+pub mod memory;
 pub mod progress;
 pub mod run;
 

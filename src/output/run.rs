@@ -217,7 +217,7 @@ fn describe(plan: &Plan, action: &Action) -> String {
         Action::DropPoint { point, .. } => write!(line, "  {point}"),
         Action::Queue { question, .. } => write!(line, "  {}", ids(question).join(" ")),
         Action::Close { entry, .. } => write!(line, "  entry {entry}"),
-        Action::Delete { .. } | Action::Hide { .. } => Ok(()),
+        Action::Delete { .. } | Action::Hide { .. } | Action::Confirm { .. } => Ok(()),
     };
     let _ = write!(line, "  {}", action.reason());
     line
@@ -335,8 +335,9 @@ impl<'a> PlanLine<'a> {
     }
 }
 
+/// An action as JSON has it.
 #[derive(Serialize)]
-struct ActionLine<'a> {
+pub(crate) struct ActionLine<'a> {
     action: ActionKind,
     namespace: &'a str,
     partition: &'a str,
@@ -351,6 +352,8 @@ struct ActionLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     into: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<QuestionKind>,
@@ -362,7 +365,7 @@ struct ActionLine<'a> {
 }
 
 impl<'a> ActionLine<'a> {
-    fn of(action: &'a Action) -> Self {
+    pub(crate) fn of(action: &'a Action) -> Self {
         let mut line = Self {
             action: action.kind(),
             namespace: action.namespace().as_str(),
@@ -372,6 +375,7 @@ impl<'a> ActionLine<'a> {
             behind: Vec::new(),
             valid_to: None,
             deleted_at: None,
+            confirmed_at: None,
             into: action.survivor().map(|survivor| survivor.id.to_string()),
             kind: action.question().map(|question| question.kind),
             ids: action.question().map(ids).unwrap_or_default(),
@@ -386,6 +390,7 @@ impl<'a> ActionLine<'a> {
         match action.mark() {
             Some(Mark::Ended { at }) => line.valid_to = Some(*at),
             Some(Mark::Deleted { at }) => line.deleted_at = Some(*at),
+            Some(Mark::Confirmed { at }) => line.confirmed_at = Some(*at),
             Some(Mark::Superseded { .. }) | None => {}
         }
         match action {

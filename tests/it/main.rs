@@ -25,9 +25,11 @@ mod owners;
 mod points;
 mod presets;
 mod qdrant;
+mod review;
 mod sightings;
 mod tenants;
 mod times;
+mod why;
 
 /// A file in this folder that no `mod` line names would never run.
 #[test]

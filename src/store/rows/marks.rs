@@ -1,6 +1,6 @@
 //! Marking memories instead of removing them, and folding one into another, conditionally.
 //!
-//! A mark is one column of the row: `valid_to`, `deleted_at` or `superseded_by`. Folding a memory into a survivor marks
+//! A mark is one column of the row: `valid_to`, `deleted_at`, `superseded_by` or `confirmed_at`. Folding a memory into a survivor marks
 //! it, or deletes it where the schema has no mark, and in the same savepoint carries over to the survivor how often and
 //! when the memory was used and since when it has been known. What is done is done once: a row that bears the mark
 //! already is not marked again, and nothing is carried over twice.
@@ -37,6 +37,8 @@ pub struct Marks {
     pub deleted: bool,
     /// `superseded_by` can be set.
     pub superseded: bool,
+    /// `confirmed_at` can be set.
+    pub confirmed: bool,
 }
 
 impl Mapping {
@@ -47,6 +49,7 @@ impl Mapping {
             ended: can(Role::ValidTo),
             deleted: can(Role::DeletedAt),
             superseded: can(Role::SupersededBy),
+            confirmed: can(Role::ConfirmedAt),
         }
     }
 
@@ -56,6 +59,7 @@ impl Mapping {
             Role::ValidTo,
             Role::DeletedAt,
             Role::SupersededBy,
+            Role::ConfirmedAt,
             Role::Uses,
             Role::LastUsedAt,
             Role::CreatedAt,
@@ -280,6 +284,11 @@ impl Writer {
             Mark::Ended { at } | Mark::Deleted { at } => {
                 moment(role, value).earliest().is_some_and(|set| set <= *at)
             }
+            // An earlier confirmation is another one.
+            Mark::Confirmed { at } => match moment(role, value) {
+                Moment::At { earliest, latest } => earliest <= *at && *at <= latest,
+                Moment::Absent | Moment::Unreadable => false,
+            },
             Mark::Superseded { by } => {
                 value::reference_of(value::as_ref(value), mapping.ids).as_ref() == Some(by)
             }
@@ -298,7 +307,7 @@ impl Writer {
             )));
         };
         let value = match mark {
-            Mark::Ended { at } | Mark::Deleted { at } => {
+            Mark::Ended { at } | Mark::Deleted { at } | Mark::Confirmed { at } => {
                 let like = self
                     .neighbour(&column, role)
                     .map_err(RowError::sqlite("look for a time to write alike"))?;
@@ -343,6 +352,7 @@ fn role_of(mark: &Mark) -> Role {
         Mark::Ended { .. } => Role::ValidTo,
         Mark::Deleted { .. } => Role::DeletedAt,
         Mark::Superseded { .. } => Role::SupersededBy,
+        Mark::Confirmed { .. } => Role::ConfirmedAt,
     }
 }
 
@@ -351,5 +361,6 @@ fn name_of(mark: &Mark) -> &'static str {
         Mark::Ended { .. } => "valid_to",
         Mark::Deleted { .. } => "deleted_at",
         Mark::Superseded { .. } => "superseded_by",
+        Mark::Confirmed { .. } => "confirmed_at",
     }
 }
