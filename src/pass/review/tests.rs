@@ -186,6 +186,9 @@ fn an_answer_is_a_confirmation_where_the_row_can_hold_none() {
     }
 }
 
+/// What happened to a memory since.
+type Change = fn(&mut Memory);
+
 #[test]
 fn a_question_is_void_when_its_memory_is_not_what_it_was() {
     let entry = |reason| Entry {
@@ -205,7 +208,6 @@ fn a_question_is_void_when_its_memory_is_not_what_it_was() {
     };
     let stale = entry(Reason::Unconfirmed { since: at(-100) });
     let unused = entry(Reason::Unused { since: at(-100) });
-    type Change = fn(&mut Memory);
     let changes: [(&str, Change, [bool; 2]); 9] = [
         ("nothing", |_| {}, [false, false]),
         ("text", |m| m.content = Some("x".into()), [true, true]),
