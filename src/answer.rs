@@ -70,7 +70,7 @@ pub fn answer(
         needed.vectors = None;
     }
     let stores = Stores::open(&needed, &config.state_dir, Access::Write, cx.stop)?;
-    in_a_run(dir, options, |states| {
+    in_a_run(dir, store, options, |states| {
         let entry = open_entry(states.main(), store, entry)?;
         let answering = Answering {
             config,
@@ -118,7 +118,7 @@ pub fn snooze(
     look_up(&dir, store, entry)?;
     let until = options.now.checked_add(time).ok();
     let until = until.filter(|until| *until > options.now);
-    in_a_run(dir, options, |states| {
+    in_a_run(dir, store, options, |states| {
         open_entry(states.main(), store, entry)?;
         states
             .main()
@@ -166,12 +166,13 @@ fn no_entry(store: &config::Store, entry: i64) -> Failure {
 /// Works under the lock of a store, and writes down that it did.
 fn in_a_run<T>(
     dir: StateDir,
+    store: &config::Store,
     options: &Options,
     work: impl FnOnce(&States) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let _lock = engine::lock(&dir, options)?;
     let watch = Stopwatch::start();
-    let states = States::open(dir).map_err(engine::state_failure)?;
+    let states = States::open(dir, store).map_err(engine::state_failure)?;
     let main = states.main();
     main.begin_run(&engine::run_row(options))
         .map_err(engine::state_failure)?;
@@ -222,7 +223,15 @@ impl Answering<'_> {
         for (pass, done) in &replayed.by_pass {
             self.count(*pass, done)?;
         }
-        Ok(())
+        match replayed.unread.first() {
+            // Nothing is changed before a person has decided about what was begun on other stores.
+            Some(unread) if replayed.foreign => Err(Failure::new(
+                Exit::LeftOver,
+                format!("{}: {}", unread.partition, unread.problem),
+            )),
+            _ if replayed.interrupted => Err(Failure::new(Exit::Interrupted, "interrupted")),
+            _ => Ok(()),
+        }
     }
 
     fn plan(&self, entry: &Entry, verb: &Verb) -> Result<Plan, Failure> {

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use crate::exit::Exit;
 use crate::store::rows::{RowError, RowErrorKind};
+use crate::store::sqlite::OpenError;
 use crate::store::vectors::VectorError;
 
 /// A failure of a whole command.
@@ -66,6 +67,8 @@ pub fn chain(error: &dyn Error) -> String {
 impl From<&RowError> for Failure {
     fn from(error: &RowError) -> Self {
         let exit = match error.kind() {
+            // What is no database at all is the wrong file; a damaged one is the right one.
+            _ if matches!(error, RowError::Open(OpenError::NotADatabase { .. })) => Exit::NoStore,
             RowErrorKind::Missing | RowErrorKind::Schema => Exit::NoStore,
             RowErrorKind::Busy | RowErrorKind::Corrupt | RowErrorKind::Other => Exit::Failed,
         };
@@ -79,32 +82,15 @@ impl From<&RowError> for Failure {
 
 impl From<&VectorError> for Failure {
     fn from(error: &VectorError) -> Self {
-        let (exit, hint) = match error {
-            VectorError::Missing { .. } => (
-                Exit::NoStore,
-                Some("check [store.vectors] against what the store has"),
-            ),
-            VectorError::Unreachable { .. } => (
-                Exit::Failed,
-                Some("is the server running, and is `url` its gRPC port (6334, not 6333)?"),
-            ),
-            VectorError::Unauthorized { .. } => (
-                Exit::Failed,
-                Some(
-                    "give the key as the credential qdrant-api-key, as HYPNOS_QDRANT_API_KEY, or as `api_key`",
-                ),
-            ),
-            VectorError::MissingIndex { .. } => (
-                Exit::Failed,
-                Some("create a keyword index for that payload key"),
-            ),
-            VectorError::Interrupted => (Exit::Interrupted, None),
-            _ => (Exit::Failed, None),
+        let exit = match error {
+            VectorError::Interrupted => Exit::Interrupted,
+            error if error.is_missing() => Exit::NoStore,
+            _ => Exit::Failed,
         };
         Self {
             exit,
             message: chain(error),
-            hint: hint.map(Into::into),
+            hint: error.hint().map(Into::into),
         }
     }
 }

@@ -22,9 +22,9 @@ fn main() -> ExitCode {
 /// Says on stderr what went wrong and what to do about it; with `--json` on stdout too, as an object.
 #[expect(clippy::print_stderr, reason = "the last words of the process")]
 fn report(failure: &Failure, json: bool) -> hypnos::exit::Exit {
-    eprintln!("hypnos: {}", failure.message);
+    eprintln!("hypnos: {}", hypnos::output::safe(&failure.message));
     if let Some(hint) = &failure.hint {
-        eprintln!("  hint: {hint}");
+        eprintln!("  hint: {}", hypnos::output::safe(hint));
     }
     if json {
         hypnos::output::failure(failure);

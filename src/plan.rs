@@ -550,6 +550,8 @@ pub enum Finding {
     PointWithoutRow,
     /// A point whose namespace key is missing.
     PointWithoutNamespace,
+    /// A point whose key is no id, or that shares its id with another one: left alone.
+    PointWithoutKey,
     /// A `superseded_by` that leads nowhere.
     BrokenChain,
     /// Points of a namespace whose rows could not be read: left alone.
@@ -578,6 +580,7 @@ impl Finding {
             Self::RowWithoutPoint => "row_without_point",
             Self::PointWithoutRow => "point_without_row",
             Self::PointWithoutNamespace => "point_without_namespace",
+            Self::PointWithoutKey => "point_without_key",
             Self::BrokenChain => "broken_chain",
             Self::UnreadNamespace => "unread_namespace",
             Self::RuleMismatch => "rule_mismatch",

@@ -182,12 +182,14 @@ impl PassReport {
         }
     }
 
-    /// The outcome that the counts speak of: honest, in that anything left over makes it [`Outcome::Partial`].
+    /// The outcome that the counts speak of: honest, in that anything left over makes it [`Outcome::Partial`], also what
+    /// should go and is forbidden to. What was merely seen does not.
     #[must_use]
     pub fn judge(&self) -> Outcome {
         let any = |tally: &Tally<ActionKind>| tally.values().any(|count| *count > 0);
-        if any(&self.skipped) || any(&self.failed) || any(&self.residue) || !self.unread.is_empty()
-        {
+        let is_blocked = self.findings.get(&Finding::Blocked).is_some_and(|n| *n > 0);
+        let is_left = any(&self.skipped) || any(&self.failed) || any(&self.residue);
+        if is_left || is_blocked || !self.unread.is_empty() {
             Outcome::Partial
         } else if any(&self.applied) {
             Outcome::Applied
@@ -234,6 +236,40 @@ pub struct Unopened {
 }
 
 impl RunReport {
+    /// A run in which nothing has happened yet.
+    #[must_use]
+    pub fn new(run: &str, started_at: Timestamp) -> Self {
+        Self {
+            run: run.to_owned(),
+            started_at,
+            unopened: Vec::new(),
+            replayed: 0,
+            unfinished: Vec::new(),
+            passes: Vec::new(),
+            interrupted: false,
+            seconds: 0.0,
+        }
+    }
+
+    /// Adds what the same run did in one more store.
+    pub fn absorb(&mut self, store: Self) {
+        let Self {
+            run: _,
+            started_at: _,
+            unopened,
+            replayed,
+            unfinished,
+            passes,
+            interrupted,
+            seconds: _,
+        } = store;
+        self.unopened.extend(unopened);
+        self.replayed += replayed;
+        self.unfinished.extend(unfinished);
+        self.passes.extend(passes);
+        self.interrupted |= interrupted;
+    }
+
     /// The exit code of the run: the gravest of what happened.
     #[must_use]
     pub fn exit(&self) -> Exit {

@@ -10,9 +10,9 @@ use crate::memory::{MemoryId, Namespace, PointId};
 use crate::pass::{Cx, PassError, PassName};
 use crate::plan::{Plan, Sighting, Unread};
 use crate::state::{self, NamespaceHash, StateError, StateReader};
-use crate::store::Stores;
 use crate::store::rows::{OwnerBook, Partition, RowError, Snapshot, Standing};
 use crate::store::vectors::VectorReader;
+use crate::store::{Listing, Stores};
 
 /// When each absent thing was first seen.
 pub type Sightings = BTreeMap<Sighting, Timestamp>;
@@ -26,8 +26,8 @@ pub struct Health {
     pub journal_mode: String,
     /// The first damage that was found.
     pub damage: Option<String>,
-    /// Rows of any table that violate a foreign key.
-    pub foreign_key_violations: u64,
+    /// Rows of any table that violate a foreign key; `None` when a key does not fit its parent table.
+    pub foreign_key_violations: Option<u64>,
 }
 
 /// What the state file knows of the last hours.
@@ -107,9 +107,9 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// When the folder of the tenants cannot be listed.
+    /// When the folder of the tenants cannot be listed, or their owners cannot be read.
     pub fn partitions(&self) -> Result<Vec<Partition>, RowError> {
-        self.stores.rows.partitions()
+        Ok(self.stores.listing()?.files)
     }
 
     /// Whether something is where the file of a tenant would be.
@@ -191,7 +191,11 @@ impl<'a> View<'a> {
         plan: &mut Plan,
         mut read: impl FnMut(&mut Plan, &Partition, &Snapshot) -> Result<(), RowError>,
     ) -> Result<(), PassError> {
-        let partitions = self.partitions()?;
+        let Listing {
+            files: partitions,
+            strangers,
+        } = self.stores.listing()?;
+        plan.unread.extend(strangers);
         cx.progress.begin(
             &plan.store,
             plan.pass,
@@ -223,10 +227,11 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// When a count cannot be had; tenants' files that cannot be read count nothing.
-    pub fn census(&self, with_points: bool) -> Result<Census, PassError> {
+    /// When a count cannot be had, or a stop was requested; tenants' files that cannot be read count nothing.
+    pub fn census(&self, cx: &Cx<'_>, with_points: bool) -> Result<Census, PassError> {
         let mut census = Census::default();
         for partition in self.partitions()? {
+            cx.check_stop()?;
             match self.read(&partition, Snapshot::census) {
                 Ok(rows) => {
                     rows.by_namespace

@@ -1,6 +1,6 @@
 //! Steps 3 to 6 of a batch whose intents are written, whether by this run or by one that was killed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{PointId, Role};
@@ -27,9 +27,9 @@ pub(super) fn rows(
     written: &[Written],
 ) -> Result<Vec<Fate>, ApplyError> {
     hit(Failpoint::PointsBefore)?;
-    remove_points(job, written)?;
+    let left = remove_points(job, written)?;
     hit(Failpoint::PointsRemoved)?;
-    let fates = remove_unless_revived(job, writer, pace, written)?;
+    let fates = remove_unless_revived(job, writer, pace, written, &left)?;
     let left: Vec<&Intent> = written
         .iter()
         .zip(&fates)
@@ -56,28 +56,35 @@ fn settled(fate: Fate) -> Settled {
     }
 }
 
-fn remove_points(job: &Job<'_>, written: &[Written]) -> Result<(), ApplyError> {
-    let points: Vec<PointId> = written
+/// Removes the points that are as their pre-images have them, and gives the others.
+pub(super) fn remove_points(
+    job: &Job<'_>,
+    written: &[Written],
+) -> Result<BTreeSet<PointId>, ApplyError> {
+    let images: Vec<PointImage> = written
         .iter()
-        .flat_map(|written| written.intent.points.iter().cloned())
+        .flat_map(|written| written.intent.images.iter().cloned())
         .collect();
     match job.vectors() {
-        Some(vectors) if !points.is_empty() => Ok(vectors.remove(&points)?),
-        _ => Ok(()),
+        Some(vectors) if !images.is_empty() => Ok(vectors.remove(&images)?),
+        _ => Ok(BTreeSet::new()),
     }
 }
 
-/// Removes the rows but those whose owner has come back while the points went.
+/// Removes the rows but those whose owner has come back while the points went, or that have a point which was left.
 fn remove_unless_revived(
     job: &Job<'_>,
     writer: &mut Writer,
     pace: &mut Pace,
     written: &[Written],
+    left: &BTreeSet<PointId>,
 ) -> Result<Vec<Fate>, ApplyError> {
     let owners = job.owners_for(written.iter().map(|written| written.intent.reason))?;
     let still_so = |written: &Written| {
         let namespace = written.intent.namespace.as_ref();
-        namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason))
+        let has_left = written.intent.points.iter().any(|id| left.contains(id));
+        !has_left
+            && namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason))
     };
     if written.iter().all(still_so) {
         return remove_rows(writer, pace, written);
@@ -171,23 +178,11 @@ pub(super) fn put_missing_back(job: &Job<'_>, images: &[&PointImage]) -> Result<
     let Some(vectors) = job.vectors().filter(|_| !images.is_empty()) else {
         return Ok(());
     };
-    let ids: Vec<PointId> = images.iter().map(|image| image.id.clone()).collect();
-    let present: HashSet<PointId> = vectors
-        .capture(&ids)?
-        .into_iter()
-        .map(|image| image.id)
-        .collect();
-    let missing: BTreeMap<&PointId, &PointImage> = images
-        .iter()
-        .filter(|image| !present.contains(&image.id))
-        .map(|image| (&image.id, *image))
-        .collect();
-    let missing: Vec<PointImage> = missing.into_values().cloned().collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
+    let images: BTreeMap<&PointId, &PointImage> =
+        images.iter().map(|image| (&image.id, *image)).collect();
+    let images: Vec<PointImage> = images.into_values().cloned().collect();
     hit(Failpoint::PutBackBefore)?;
-    vectors.put_back(&missing)?;
+    vectors.put_back(&images)?;
     hit(Failpoint::PutBackDone)?;
     Ok(())
 }
@@ -199,7 +194,7 @@ fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result
         return Ok(false);
     };
     let Some(now) = writer
-        .roots(std::slice::from_ref(id))?
+        .roots(std::slice::from_ref(id), usize::MAX)?
         .remove(0)
         .map(|unit| unit.root)
     else {

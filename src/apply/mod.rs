@@ -4,7 +4,7 @@
 //!
 //! 1. read what will go, and check that it is still what the plan expects;
 //! 2. write intents with pre-images to the state file, durably;
-//! 3. remove the points, and see them gone;
+//! 3. remove the points that are as they were read, and see them gone; a memory with another point by now stays;
 //! 4. remove the rows, in IMMEDIATE transactions that check once more;
 //! 5. give back the points of rows that changed meanwhile;
 //! 6. mark the intents as done.
@@ -15,28 +15,39 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
+use crate::error::chain;
 use crate::failpoint::Injected;
 use crate::guard::Approved;
 use crate::pass::{Cx, PassName};
 use crate::plan::{Action, ActionKind, Reason, Tally, Unread};
 use crate::report::Applied;
-use crate::state::{self, State, StateDir, StateError};
-use crate::store::rows::{OwnerBook, Partition, RowError};
+use crate::state::{self, StateError};
+use crate::store::rows::{OwnerBook, RowError};
 use crate::store::vectors::{VectorError, VectorStore};
-use crate::store::{MAIN, Stores};
+use crate::store::{Stores, place};
 
+pub mod begun;
+mod files;
 mod finish;
+mod foreign;
 mod kept;
 mod points;
 mod questions;
 mod recheck;
 pub mod replay;
 mod rows;
+mod states;
+
+pub use states::{PruneError, Pruned, States};
+
+use files::{Files, Home};
 
 /// Actions that share one round of intents, point removals and row transactions.
 const BATCH: usize = 500;
 /// Rows that one transaction removes at the most.
 const LARGEST_TRANSACTION: usize = 500;
+/// Open intents read at once, each with its pre-image.
+const AT_ONCE: u32 = 1000;
 
 /// What applying needs to know.
 pub struct Job<'a> {
@@ -108,24 +119,28 @@ pub fn rest(planned: &Tally<ActionKind>, done: &Applied) -> Tally<ActionKind> {
 }
 
 fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<(), ApplyError> {
+    let files = Files::list(job.stores)?;
     for (name, work) in by_partition(actions) {
         if job.cx.stop.is_requested() {
             done.interrupted = true;
             return Ok(());
         }
-        let partition = partition(job.stores, &name);
-        let result = rows::apply(job, partition.as_ref(), &work.rows, done)
-            .and_then(|()| points::apply(job, &name, partition.as_ref(), work.points, done))
+        let place = place(&name, job.stores.config.rows.is_per_tenant());
+        let file = match files.home(place) {
+            Home::File(file) => Some(file),
+            Home::None => None,
+            Home::Missing => {
+                done.unread.push(unfinished(place, is_missing()));
+                continue;
+            }
+        };
+        let result = rows::apply(job, file, &work.rows, done)
+            .and_then(|()| points::apply(job, &name, file, work.points, done))
             .and_then(|()| questions::apply(job, &work.questions, done));
         match result {
-            // A tenant's file that cannot be changed fails alone.
-            Err(ApplyError::Rows(error))
-                if partition.as_ref().is_some_and(|p| p.tenant.is_some()) =>
-            {
-                done.unread.push(Unread {
-                    partition: name,
-                    problem: crate::error::chain(&error),
-                });
+            // A tenant whose file, or whose state file, cannot be changed fails alone.
+            Err(error) if error.is_of_one_file() && place.tenant().is_some() => {
+                done.unread.push(unfinished(place, error.advice()));
             }
             Err(error) if error.is_interruption() => {
                 done.interrupted = true;
@@ -166,76 +181,24 @@ fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
     work
 }
 
-/// The row database of that name; `None` for what belongs to no file of a store with one file per tenant.
-fn partition(stores: &Stores, name: &str) -> Option<Partition> {
-    if !stores.config.rows.is_per_tenant() {
-        return Some(stores.rows.main());
-    }
-    if name == MAIN {
-        None
-    } else {
-        stores.rows.partition(name)
+/// A row database of which something is left undone.
+fn unfinished(partition: state::Partition<'_>, problem: String) -> Unread {
+    Unread {
+        partition: partition.name().into(),
+        problem,
     }
 }
 
-/// The state files of one store: the main one stays open, a tenant's is opened when it is needed.
-pub struct States {
-    dir: StateDir,
-    main: State,
+fn is_missing() -> String {
+    "its file is missing".into()
 }
 
-impl States {
-    /// Opens the main state file, creating it if need be.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be opened or is not what it should be.
-    pub fn open(dir: StateDir) -> Result<Self, StateError> {
-        let main = dir.open(state::Partition::Main)?;
-        Ok(Self { dir, main })
-    }
-
-    /// The main state file.
-    #[must_use]
-    pub fn main(&self) -> &State {
-        &self.main
-    }
-
-    /// Works on the state file of one row database.
-    fn with<T, E: From<StateError>>(
-        &self,
-        partition: &str,
-        work: impl FnOnce(&State) -> Result<T, E>,
-    ) -> Result<T, E> {
-        match partition {
-            MAIN => work(&self.main),
-            tenant => work(&self.dir.open(state::Partition::Tenant(tenant))?),
-        }
-    }
-
-    /// Drops what is too old to be undone from every state file; what could be erased text is overwritten.
-    ///
-    /// # Errors
-    ///
-    /// When a state file cannot be read or written.
-    pub fn prune(&self, before: Timestamp) -> Result<(), StateError> {
-        self.main.prune(before)?;
-        for tenant in self.tenants()? {
-            let state = self.dir.open(state::Partition::Tenant(&tenant))?;
-            state.prune(before)?;
-            state.tidy()?;
-        }
-        Ok(())
-    }
-
-    /// The tenants that have a state file.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be listed.
-    pub fn tenants(&self) -> Result<Vec<String>, StateError> {
-        self.dir.tenants()
-    }
+/// State files of which it is not even known whose they are.
+fn damaged(files: &[(String, StateError)]) -> impl Iterator<Item = Unread> {
+    files.iter().map(|(name, error)| Unread {
+        partition: name.as_str().into(),
+        problem: error.advice(),
+    })
 }
 
 /// Why applying stopped before its end. What was begun stays as an open intent.
@@ -257,6 +220,20 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
+    /// Whether it is about one row database or its state file, and not about what all of them share.
+    fn is_of_one_file(&self) -> bool {
+        matches!(self, Self::Rows(_) | Self::State(_))
+    }
+
+    /// What went wrong, and what a person can do about it where that is not plain.
+    fn advice(&self) -> String {
+        match self {
+            Self::Rows(error) => chain(error),
+            Self::State(error) => error.advice(),
+            other => chain(other),
+        }
+    }
+
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {

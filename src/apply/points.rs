@@ -1,6 +1,6 @@
 //! Dropping points that no memory stands behind.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::failpoint::{Failpoint, hit};
@@ -40,7 +40,7 @@ pub(super) fn apply(
                 done.interrupted = true;
                 return Ok(());
             }
-            apply_batch(job, vectors, state, name, &mut recheck, batch, done)?;
+            apply_batch(job, vectors, state, &mut recheck, batch, done)?;
             job.cx.progress.advance(batch.len() as u64);
         }
         Ok(())
@@ -67,7 +67,6 @@ fn apply_batch(
     job: &Job<'_>,
     vectors: &dyn VectorStore,
     state: &State,
-    name: &Arc<str>,
     recheck: &mut Recheck<'_>,
     batch: &[Doomed],
     done: &mut Applied,
@@ -80,15 +79,19 @@ fn apply_batch(
     count(&mut done.skipped, KIND, stay.len());
 
     let ids: Vec<PointId> = go.iter().map(|doomed| doomed.point.clone()).collect();
-    let mut images: std::collections::HashMap<PointId, PointImage> = vectors
-        .capture(&ids)?
+    let captured = vectors.capture(&ids)?;
+    let mut images: HashMap<PointId, PointImage> = captured
+        .images
         .into_iter()
         .map(|image| (image.id.clone(), image))
         .collect();
     let mut intents = Vec::with_capacity(go.len());
     for doomed in go {
         match images.remove(&doomed.point) {
-            Some(image) => intents.push(intent(name, doomed, image)),
+            Some(image) => intents.push(intent(state.partition(), doomed, image)),
+            None if captured.ambiguous.contains(&doomed.point) => {
+                count(&mut done.skipped, KIND, 1);
+            }
             // Somebody else dropped it.
             None => count(&mut done.applied, KIND, 1),
         }
@@ -104,7 +107,7 @@ fn apply_batch(
         .zip(intents)
         .map(|(id, intent)| Written { id, intent })
         .collect();
-    finish_points(job, vectors, state, recheck, &written, done)
+    finish_points(job, state, recheck, &written, done)
 }
 
 fn may_go(owners: Option<&OwnerBook>, called: &HashSet<PointId>, doomed: &Doomed) -> bool {
@@ -130,21 +133,17 @@ fn intent(partition: &Arc<str>, doomed: &Doomed, image: PointImage) -> Intent {
     }
 }
 
-/// Removes the points of written intents; those that a row calls for by then are put back.
+/// Removes the points of written intents; those that a row calls for by then are put back, those that were written
+/// anew are left.
 fn finish_points(
     job: &Job<'_>,
-    vectors: &dyn VectorStore,
     state: &State,
     recheck: &mut Recheck<'_>,
     written: &[Written],
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    let ids: Vec<PointId> = written
-        .iter()
-        .flat_map(|written| written.intent.points.iter().cloned())
-        .collect();
     hit(Failpoint::PointsBefore)?;
-    vectors.remove(&ids)?;
+    let left = finish::remove_points(job, written)?;
     hit(Failpoint::PointsRemoved)?;
     let called = recheck.called()?;
     let missed: Vec<&PointImage> = written
@@ -153,33 +152,22 @@ fn finish_points(
         .filter(|image| called.contains(&image.id))
         .collect();
     finish::put_missing_back(job, &missed)?;
-    let settled: Vec<(IntentId, Settled)> = written
-        .iter()
-        .map(|written| {
-            let is_called = written
-                .intent
-                .points
-                .iter()
-                .any(|point| called.contains(point));
-            count(
-                if is_called {
-                    &mut done.skipped
-                } else {
-                    &mut done.applied
-                },
-                KIND,
-                1,
-            );
-            (
-                written.id,
-                if is_called {
-                    Settled::Skipped(SkipReason::Claimed)
-                } else {
-                    Settled::Done
-                },
-            )
-        })
-        .collect();
+    let mut settled: Vec<(IntentId, Settled)> = Vec::with_capacity(written.len());
+    for Written { id, intent } in written {
+        let end = if intent.points.iter().any(|point| called.contains(point)) {
+            Settled::Skipped(SkipReason::Claimed)
+        } else if intent.points.iter().any(|point| left.contains(point)) {
+            Settled::Skipped(SkipReason::Changed)
+        } else {
+            Settled::Done
+        };
+        let tally = match end {
+            Settled::Done => &mut done.applied,
+            Settled::Skipped(_) | Settled::Abandoned => &mut done.skipped,
+        };
+        count(tally, KIND, 1);
+        settled.push((*id, end));
+    }
     hit(Failpoint::SettleBefore)?;
     state.settle(&settled, job.now)?;
     hit(Failpoint::SettleWritten)?;
@@ -194,9 +182,9 @@ pub(super) fn replay(
     written: Vec<Written>,
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    let Some(vectors) = job.vectors() else {
+    if job.vectors().is_none() {
         return Ok(());
-    };
+    }
     let watched: Vec<(Namespace, PointId)> = written
         .iter()
         .flat_map(|written| {
@@ -237,5 +225,5 @@ pub(super) fn replay(
         .collect();
     state.settle(&settled, job.now)?;
     count(&mut done.skipped, KIND, stay.len());
-    finish_points(job, vectors, state, &mut recheck, &go, done)
+    finish_points(job, state, &mut recheck, &go, done)
 }

@@ -107,7 +107,7 @@ impl<'a> Recheck<'a> {
                 called.extend(
                     points
                         .into_iter()
-                        .map(|(_, point)| point)
+                        .filter_map(|(_, point)| point)
                         .filter(|point| self.watched.contains(point)),
                 );
             }

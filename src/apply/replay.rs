@@ -4,23 +4,27 @@
 //! written for, the removal is finished; if it is gone, only the mark was missing; if it was changed, or its owner is
 //! back, it stays and those of its points that are missing are put back. Nothing is removed before that is known: the
 //! agent may have given a changed memory a new vector long ago.
+//!
+//! An intent is finished only on the stores that it was written for: where the configuration names others by now, it
+//! stays open and is named, and no pass of the store runs until a person has decided.
 
 use std::collections::BTreeMap;
 
+use crate::failpoint::{Failpoint, hit};
 use crate::pace::Pace;
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Unread};
 use crate::report::{Applied, count};
-use crate::state::{IntentRecord, Settled, SkipReason, State};
-use crate::store::MAIN;
+use crate::state::{self, IntentRecord, Settled, SkipReason, State};
 use crate::store::rows::{Fate, Partition, Wanted, Writer};
 
+use super::files::{Files, Home};
 use super::finish::{self, Written};
+use super::foreign::Foreign;
 use super::recheck::owner_still_so;
-use super::{ApplyError, Job, LARGEST_TRANSACTION, partition, points};
-
-/// Intents read at once, each with its pre-image.
-const AT_ONCE: u32 = 1000;
+use super::{
+    AT_ONCE, ApplyError, Job, LARGEST_TRANSACTION, damaged, is_missing, points, unfinished,
+};
 
 /// What was finished of earlier runs.
 #[derive(Debug, Default)]
@@ -29,6 +33,10 @@ pub struct Replayed {
     pub by_pass: BTreeMap<PassName, Applied>,
     /// Row databases whose intents could not be finished, and stay open.
     pub unread: Vec<Unread>,
+    /// Whether some of it was begun on other stores: then no pass may run.
+    pub foreign: bool,
+    /// Whether a stop was requested before the end.
+    pub interrupted: bool,
 }
 
 impl Replayed {
@@ -50,19 +58,25 @@ impl Replayed {
 /// When a store cannot be changed; the intents that are left stay open.
 pub fn replay(job: &Job<'_>) -> Result<Replayed, ApplyError> {
     let mut replayed = Replayed::default();
-    for name in std::iter::once(MAIN.to_owned()).chain(job.states.tenants()?) {
-        let partition = partition(job.stores, &name);
-        let result = job.states.with(&name, |state| {
-            replay_partition(job, partition.as_ref(), state, &mut replayed.by_pass)
-        });
+    let tenants = job.states.tenants()?;
+    replayed.unread.extend(damaged(&tenants.damaged));
+    let files = Files::list(job.stores)?;
+    let names = tenants.names.iter();
+    let names = names.map(|name| state::Partition::Tenant(name));
+    for partition in std::iter::once(state::Partition::Main).chain(names) {
+        if job.cx.stop.is_requested() {
+            replayed.interrupted = true;
+            break;
+        }
+        let result = replay_file(job, partition, &files, &mut replayed);
         match result {
             Ok(()) => {}
-            Err(ApplyError::Rows(error)) if name != MAIN => {
-                let problem = crate::error::chain(&error);
-                replayed.unread.push(Unread {
-                    partition: name.into(),
-                    problem,
-                });
+            Err(error) if error.is_interruption() => {
+                replayed.interrupted = true;
+                break;
+            }
+            Err(error) if error.is_of_one_file() && partition.tenant().is_some() => {
+                replayed.unread.push(unfinished(partition, error.advice()));
             }
             Err(error) => return Err(error),
         }
@@ -70,40 +84,75 @@ pub fn replay(job: &Job<'_>) -> Result<Replayed, ApplyError> {
     Ok(replayed)
 }
 
-fn replay_partition(
+/// Finishes the open intents of one state file.
+fn replay_file(
     job: &Job<'_>,
-    partition: Option<&Partition>,
+    partition: state::Partition<'_>,
+    files: &Files,
+    replayed: &mut Replayed,
+) -> Result<(), ApplyError> {
+    if partition.tenant().is_some() {
+        hit(Failpoint::ReplayTenant)?;
+    }
+    job.states.at(partition, |state| {
+        let (mut foreign, mut after) = (Foreign::default(), None);
+        let mut is_file_missing = false;
+        loop {
+            // What cannot be settled (its half of the store is no longer configured) stays open, and visible.
+            let open = state.open_intents(after, AT_ONCE)?;
+            let Some(last) = open.last() else {
+                break;
+            };
+            after = Some(last.id);
+            let own = foreign.take(job.states.identity(), open);
+            let file = match files.home(partition) {
+                Home::File(file) => Some(file),
+                Home::None => None,
+                Home::Missing => {
+                    is_file_missing |= !own.is_empty();
+                    continue;
+                }
+            };
+            replay_intents(job, file, state, own, &mut replayed.by_pass)?;
+        }
+        if is_file_missing {
+            replayed.unread.push(unfinished(partition, is_missing()));
+        }
+        if let Some(problem) = foreign.problem(state.path()) {
+            replayed.unread.push(unfinished(partition, problem));
+            replayed.foreign = true;
+        }
+        Ok(())
+    })
+}
+
+fn replay_intents(
+    job: &Job<'_>,
+    file: Option<&Partition>,
     state: &State,
+    records: Vec<IntentRecord>,
     done: &mut BTreeMap<PassName, Applied>,
 ) -> Result<(), ApplyError> {
-    let mut after = None;
-    loop {
-        // What cannot be settled (its half of the store is no longer configured) stays open, and visible.
-        let open = state.open_intents(after, AT_ONCE)?;
-        let Some(last) = open.last() else {
-            return Ok(());
-        };
-        after = Some(last.id);
-        let mut by_pass: BTreeMap<PassName, Vec<IntentRecord>> = BTreeMap::new();
-        for record in open {
-            by_pass.entry(record.pass).or_default().push(record);
+    let mut by_pass: BTreeMap<PassName, Vec<IntentRecord>> = BTreeMap::new();
+    for record in records {
+        by_pass.entry(record.pass).or_default().push(record);
+    }
+    for (pass, records) in by_pass {
+        let done = done.entry(pass).or_default();
+        let written = records.into_iter().map(|record| Written {
+            id: record.id,
+            intent: record.intent,
+        });
+        let (drops, rows): (Vec<_>, Vec<_>) =
+            written.partition(|written| written.intent.kind == ActionKind::DropPoint);
+        if let Some(file) = file.filter(|_| !rows.is_empty()) {
+            replay_rows(job, file, state, pass, rows, done)?;
         }
-        for (pass, records) in by_pass {
-            let done = done.entry(pass).or_default();
-            let written = records.into_iter().map(|record| Written {
-                id: record.id,
-                intent: record.intent,
-            });
-            let (drops, rows): (Vec<_>, Vec<_>) =
-                written.partition(|written| written.intent.kind == ActionKind::DropPoint);
-            if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
-                replay_rows(job, partition, state, pass, rows, done)?;
-            }
-            if !drops.is_empty() {
-                points::replay(job, partition, state, drops, done)?;
-            }
+        if !drops.is_empty() {
+            points::replay(job, file, state, drops, done)?;
         }
     }
+    Ok(())
 }
 
 fn replay_rows(
@@ -168,7 +217,10 @@ fn is_as_it_was(writer: &mut Writer, written: &Written) -> Result<bool, ApplyErr
     let Some(id) = &written.intent.memory else {
         return Ok(false);
     };
-    let alone = writer.roots(std::slice::from_ref(id))?.pop().flatten();
+    let alone = writer
+        .roots(std::slice::from_ref(id), usize::MAX)?
+        .pop()
+        .flatten();
     if alone.is_none() {
         return Ok(true);
     }
@@ -182,7 +234,7 @@ fn is_as_it_was(writer: &mut Writer, written: &Written) -> Result<bool, ApplyErr
             id: id.clone(),
             behind: written.intent.behind.clone(),
         };
-        writer.units(&[wanted])?.pop().flatten()
+        writer.units(&[wanted], usize::MAX)?.pop().flatten()
     };
     Ok(now == written.intent.unit)
 }

@@ -11,12 +11,18 @@ use crate::report::{Applied, count};
 use crate::state::{Intent, State};
 use crate::store::image::{PointImage, Unit};
 use crate::store::rows::{Fate, Partition, Wanted, Writer};
+use crate::store::vectors::VectorStore;
 use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::finish::{self, Written};
 use super::kept::{self, Kept};
 use super::recheck::owner_still_so;
 use super::{ApplyError, BATCH, Job, LARGEST_TRANSACTION};
+
+/// Bytes of row images, and of point images, after which a batch takes no more actions.
+const BATCH_BYTES: usize = 8 << 20;
+/// Actions whose points are captured before anything is known of the size of points.
+const FIRST_CAPTURE: usize = 16;
 
 /// Applies the row actions of one row database, batch by batch.
 pub(super) fn apply(
@@ -32,18 +38,32 @@ pub(super) fn apply(
     let mut writer = job.stores.rows.writer(partition)?;
     let mut pace = Pace::up_to(LARGEST_TRANSACTION);
     job.states.with(&partition.name, |state| {
-        for batch in actions.chunks(BATCH) {
+        let mut rest = actions;
+        while !rest.is_empty() {
             if job.cx.stop.is_requested() {
                 done.interrupted = true;
                 return Ok(());
             }
-            apply_batch(job, &mut writer, state, &mut pace, &kept, batch, done)?;
-            job.cx.progress.advance(batch.len() as u64);
+            let dealt = apply_batch(job, &mut writer, state, &mut pace, &kept, alike(rest), done)?;
+            job.cx.progress.advance(dealt as u64);
+            rest = &rest[dealt..];
         }
         Ok(())
     })
 }
 
+/// The next batch at its largest: actions of one kind.
+fn alike(actions: &[Action]) -> &[Action] {
+    let kind = actions.first().map(Action::kind);
+    let alike = actions
+        .iter()
+        .take(BATCH)
+        .take_while(|action| Some(action.kind()) == kind)
+        .count();
+    &actions[..alike]
+}
+
+/// Applies as many actions of a batch as fit into memory, from the first on, and returns how many.
 fn apply_batch(
     job: &Job<'_>,
     writer: &mut Writer,
@@ -52,13 +72,20 @@ fn apply_batch(
     kept: &Kept,
     batch: &[Action],
     done: &mut Applied,
-) -> Result<(), ApplyError> {
-    let batch = still_wanted(job, batch, done)?;
+) -> Result<usize, ApplyError> {
+    let wanted = still_wanted(job, batch)?;
     // A locked file is found before any point of it is touched.
     writer.can_write()?;
-    let intents = intents(job, writer, kept, &batch, done)?;
+    let mut judged = judge(job, writer, kept, &wanted)?;
+    let fitting = capture_points(job, &mut judged)?;
+    judged.truncate(fitting);
+    let dealt = wanted
+        .get(judged.len())
+        .map_or(batch.len(), |next| next.place);
+    let mut intents = tell_apart(judged, &batch[..dealt], done);
+    copy_survivors(writer, &mut intents)?;
     if intents.is_empty() {
-        return Ok(());
+        return Ok(dealt);
     }
     hit(Failpoint::IntentBefore)?;
     let ids = pace.calmly(|| state.intend(job.run, job.pass, &intents))?;
@@ -75,62 +102,96 @@ fn apply_batch(
             Fate::Changed | Fate::Blocked => count(&mut done.skipped, written.intent.kind, 1),
         }
     }
-    Ok(())
+    Ok(dealt)
 }
 
-/// Drops the actions whose owner is no longer marked deleted, or was marked anew.
-fn still_wanted<'a>(
-    job: &Job<'_>,
-    batch: &'a [Action],
-    done: &mut Applied,
-) -> Result<Vec<(&'a Action, &'a Target)>, ApplyError> {
+/// An action of a batch whose reason still holds.
+struct Doomed<'a> {
+    /// Where it stands in the batch.
+    place: usize,
+    action: &'a Action,
+    target: &'a Target,
+}
+
+/// What a second look at the rows says of an action.
+enum Judged {
+    /// Somebody else removed the row: what is left of it is the orphans pass's.
+    Gone,
+    /// The memory is not as the plan expects it.
+    Changed,
+    /// It goes.
+    Goes(Box<Intent>),
+}
+
+/// The actions but those whose owner is no longer marked deleted, or was marked anew.
+fn still_wanted<'a>(job: &Job<'_>, batch: &'a [Action]) -> Result<Vec<Doomed<'a>>, ApplyError> {
     let owners = job.owners_for(batch.iter().map(Action::reason))?;
     let mut wanted = Vec::with_capacity(batch.len());
-    for action in batch {
-        let Some(target) = action.target() else {
-            continue;
-        };
-        if owner_still_so(owners.as_ref(), &target.namespace, action.reason()) {
-            wanted.push((action, target));
-        } else {
-            count(&mut done.skipped, action.kind(), 1);
+    for (place, action) in batch.iter().enumerate() {
+        if let Some(target) = action.target()
+            && owner_still_so(owners.as_ref(), &target.namespace, action.reason())
+        {
+            wanted.push(Doomed {
+                place,
+                action,
+                target,
+            });
         }
     }
     Ok(wanted)
 }
 
-/// Reads the pre-images of a batch, and keeps the actions whose memories are as the plan expects them.
-fn intents(
+/// Counts the actions that end here, and returns the intents of the others.
+fn tell_apart(judged: Vec<Judged>, batch: &[Action], done: &mut Applied) -> Vec<Intent> {
+    let mut intents = Vec::with_capacity(judged.len());
+    let Some(kind) = batch.first().map(Action::kind) else {
+        return intents;
+    };
+    let mut skipped = batch.len() - judged.len();
+    for judged in judged {
+        match judged {
+            Judged::Gone => count(&mut done.applied, kind, 1),
+            Judged::Changed => skipped += 1,
+            Judged::Goes(intent) => intents.push(*intent),
+        }
+    }
+    count(&mut done.skipped, kind, skipped);
+    intents
+}
+
+/// Reads the pre-images of the rows, as many as fit into memory, and judges the actions by them.
+fn judge(
     job: &Job<'_>,
     writer: &mut Writer,
     kept: &Kept,
-    batch: &[(&Action, &Target)],
-    done: &mut Applied,
-) -> Result<Vec<Intent>, ApplyError> {
-    let wanted: Vec<Wanted> = batch.iter().map(|(_, target)| wanted(target)).collect();
+    batch: &[Doomed<'_>],
+) -> Result<Vec<Judged>, ApplyError> {
+    let mut wanted: Vec<Wanted> = batch.iter().map(|doomed| wanted(doomed.target)).collect();
     let units = units(writer, batch, &wanted)?;
-    let (present, points) = points_of(job, writer, &wanted)?;
-    let mut intents = Vec::with_capacity(batch.len());
-    for ((action, target), unit) in batch.iter().zip(units) {
+    wanted.truncate(units.len());
+    let Looked {
+        present,
+        points,
+        unclear,
+    } = points_of(job, writer, &wanted)?;
+    let judge = |(doomed, unit): (&Doomed<'_>, Option<Unit>)| {
+        let target = doomed.target;
+        // Of these nobody could see the points gone.
+        let is_unclear = going(doomed.action, target).any(|id| unclear.contains(id));
         match unit {
-            // Somebody else removed the row: what is left of it is the orphans pass's.
-            None if !present.contains(&target.memory.id) => {
-                count(&mut done.applied, action.kind(), 1);
-            }
-            Some(unit) if is_expected(target, &unit) => {
-                let ids = going(action, target)
+            None if !present.contains(&target.memory.id) => Judged::Gone,
+            Some(unit) if !is_unclear && is_expected(target, &unit) => {
+                let ids = going(doomed.action, target)
                     .flat_map(|id| points.get(id).into_iter().flatten())
                     .filter(|point| !kept.has(point))
                     .cloned()
                     .collect();
-                intents.push(intent(action, target, unit, ids));
+                Judged::Goes(Box::new(intent(doomed.action, target, unit, ids)))
             }
-            None | Some(_) => count(&mut done.skipped, action.kind(), 1),
+            None | Some(_) => Judged::Changed,
         }
-    }
-    copy_survivors(writer, &mut intents)?;
-    capture_points(job, &mut intents)?;
-    Ok(intents)
+    };
+    Ok(batch.iter().zip(units).map(judge).collect())
 }
 
 /// Takes the pre-images of the memories that take over.
@@ -138,7 +199,7 @@ fn copy_survivors(writer: &mut Writer, intents: &mut [Intent]) -> Result<(), App
     for intent in intents {
         if let Some(survivor) = &intent.survivor {
             let unit = writer
-                .roots(std::slice::from_ref(&survivor.id))?
+                .roots(std::slice::from_ref(&survivor.id), usize::MAX)?
                 .pop()
                 .flatten();
             intent.stays = unit.map(|unit| unit.root);
@@ -150,28 +211,15 @@ fn copy_survivors(writer: &mut Writer, intents: &mut [Intent]) -> Result<(), App
 /// A memory that is marked goes alone, and nothing that hangs on it is touched.
 fn units(
     writer: &mut Writer,
-    batch: &[(&Action, &Target)],
+    batch: &[Doomed<'_>],
     wanted: &[Wanted],
 ) -> Result<Vec<Option<Unit>>, ApplyError> {
-    let is_marked = |(action, _): &(&Action, &Target)| action.mark().is_some();
+    let is_marked = |doomed: &Doomed<'_>| doomed.action.mark().is_some();
     if !batch.iter().any(is_marked) {
-        return Ok(writer.units(wanted)?);
+        return Ok(writer.units(wanted, BATCH_BYTES)?);
     }
-    let (whole, alone): (Vec<_>, Vec<_>) =
-        (0..batch.len()).partition(|index| !is_marked(&batch[*index]));
-    let mut units = vec![None; batch.len()];
-    let removed: Vec<Wanted> = whole.iter().map(|index| wanted[*index].clone()).collect();
-    for (index, unit) in whole.iter().zip(writer.units(&removed)?) {
-        units[*index] = unit;
-    }
-    let marked: Vec<MemoryId> = alone
-        .iter()
-        .map(|index| wanted[*index].id.clone())
-        .collect();
-    for (index, unit) in alone.iter().zip(writer.roots(&marked)?) {
-        units[*index] = unit;
-    }
-    Ok(units)
+    let ids: Vec<MemoryId> = wanted.iter().map(|wanted| wanted.id.clone()).collect();
+    Ok(writer.roots(&ids, BATCH_BYTES)?)
 }
 
 fn wanted(target: &Target) -> Wanted {
@@ -230,18 +278,25 @@ fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) ->
 /// The points of each memory.
 type PointsOf = HashMap<MemoryId, Vec<PointId>>;
 
-/// The memories of a batch that exist, and their points by the rule of the store.
-fn points_of(
-    job: &Job<'_>,
-    writer: &mut Writer,
-    wanted: &[Wanted],
-) -> Result<(HashSet<MemoryId>, PointsOf), ApplyError> {
+/// The memories of a batch, looked up.
+struct Looked {
+    /// Those that exist.
+    present: HashSet<MemoryId>,
+    /// Their points by the rule of the store.
+    points: PointsOf,
+    /// Those with a point that nobody can name.
+    unclear: HashSet<MemoryId>,
+}
+
+/// Looks up which memories of a batch exist, and their points by the rule of the store.
+fn points_of(job: &Job<'_>, writer: &mut Writer, wanted: &[Wanted]) -> Result<Looked, ApplyError> {
     let ids: Vec<MemoryId> = wanted
         .iter()
         .flat_map(|wanted| std::iter::once(&wanted.id).chain(&wanted.behind))
         .cloned()
         .collect();
     let mut points = PointsOf::new();
+    let mut unclear = HashSet::new();
     let mut linked: HashMap<(Namespace, String), HashMap<String, MemoryId>> = HashMap::new();
     let memories = writer.memories(&[Role::Point], &ids)?;
     let present = memories
@@ -249,7 +304,11 @@ fn points_of(
         .filter_map(|memory| memory.id.clone())
         .collect();
     let (Some(config), Some(vectors)) = (&job.stores.config.vectors, job.vectors()) else {
-        return Ok((present, points));
+        return Ok(Looked {
+            present,
+            points,
+            unclear,
+        });
     };
     for memory in memories {
         let (Some(id), Some(namespace)) = (memory.id.clone(), &memory.namespace) else {
@@ -276,29 +335,75 @@ fn points_of(
         let mut values: Vec<String> = by_value.keys().cloned().collect();
         values.sort();
         for (value, point) in vectors.find(namespace.as_str(), &key, &values)? {
-            if let Some(memory) = by_value.get(&value) {
-                points.entry(memory.clone()).or_default().push(point);
+            match (by_value.get(&value), point) {
+                (Some(memory), Some(point)) => {
+                    points.entry(memory.clone()).or_default().push(point);
+                }
+                (Some(memory), None) => {
+                    unclear.insert(memory.clone());
+                }
+                (None, _) => {}
             }
         }
     }
-    Ok((present, points))
+    Ok(Looked {
+        present,
+        points,
+        unclear,
+    })
 }
 
-/// Takes the pre-images of the points.
-fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyError> {
-    let ids: Vec<PointId> = intents
-        .iter()
+/// Takes the pre-images of the points, intent by intent until they are larger than a batch may be. Returns how many
+/// of `judged` have theirs.
+fn capture_points(job: &Job<'_>, judged: &mut [Judged]) -> Result<usize, ApplyError> {
+    let Some(vectors) = job.vectors() else {
+        return Ok(judged.len());
+    };
+    let (mut taken, mut bytes, mut step) = (0, 0, FIRST_CAPTURE);
+    while taken < judged.len() && bytes < BATCH_BYTES {
+        let end = judged.len().min(taken + step);
+        bytes += capture(vectors, &mut judged[taken..end])?;
+        taken = end;
+        step = match bytes / taken {
+            0 => judged.len(),
+            average => (BATCH_BYTES.saturating_sub(bytes) / average).max(1),
+        };
+    }
+    Ok(taken)
+}
+
+/// Takes the pre-images of the points of some intents, and returns how many bytes they are. A memory with a point that
+/// shares its id with another one stays: nobody could see it gone.
+fn capture(vectors: &dyn VectorStore, judged: &mut [Judged]) -> Result<usize, ApplyError> {
+    let going = judged.iter().filter_map(|judged| match judged {
+        Judged::Goes(intent) => Some(intent),
+        Judged::Gone | Judged::Changed => None,
+    });
+    let ids: Vec<PointId> = going
         .flat_map(|intent| intent.points.iter().cloned())
         .collect();
-    let Some(vectors) = job.vectors().filter(|_| !ids.is_empty()) else {
-        return Ok(());
-    };
-    let mut images: HashMap<PointId, PointImage> = vectors
-        .capture(&ids)?
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let captured = vectors.capture(&ids)?;
+    let mut images: HashMap<PointId, PointImage> = captured
+        .images
         .into_iter()
         .map(|image| (image.id.clone(), image))
         .collect();
-    for intent in intents {
+    let bytes = images.values().map(|image| image.body.len()).sum();
+    for judged in judged {
+        let Judged::Goes(intent) = judged else {
+            continue;
+        };
+        if intent
+            .points
+            .iter()
+            .any(|point| captured.ambiguous.contains(point))
+        {
+            *judged = Judged::Changed;
+            continue;
+        }
         let namespace = intent.namespace.as_ref().map(Namespace::normal);
         // A point of somebody else that has the id which this memory's would have is not this memory's. One that names
         // nobody is: its id says so.
@@ -316,5 +421,5 @@ fn capture_points(job: &Job<'_>, intents: &mut [Intent]) -> Result<(), ApplyErro
             .collect();
         intent.points = intent.images.iter().map(|image| image.id.clone()).collect();
     }
-    Ok(())
+    Ok(bytes)
 }

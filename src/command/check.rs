@@ -231,7 +231,13 @@ impl Report {
         self.memories += health.memories;
         self.journal_mode.get_or_insert(health.journal_mode);
         self.drift("corrupt_file", u64::from(health.damage.is_some()));
-        self.drift("foreign_key_violation", health.foreign_key_violations);
+        match health.foreign_key_violations {
+            Some(count) => self.drift("foreign_key_violation", count),
+            None => self.problem(
+                format!("{}: a foreign key does not fit its parent table", partition.name),
+                "it names columns that are no key there: SQLite can neither check nor enforce it; correct the schema",
+            ),
+        }
         Ok(())
     }
 
@@ -270,7 +276,10 @@ impl Report {
                     format!("{count} points fit no row of their namespace, nor does any other point there"),
                     "point_id in [store.vectors] is probably not the rule that the agent uses: nothing of them is removed",
                 );
-            } else if matches!(finding, Finding::WithoutKey | Finding::WithoutNamespace) {
+            } else if matches!(
+                finding,
+                Finding::WithoutKey | Finding::WithoutNamespace | Finding::PointWithoutKey
+            ) {
                 self.problem(
                     format!("{count} {}", crate::output::run::explain(*finding)),
                     "give them a key and an owner, or delete them by hand: no pass touches them",
@@ -278,7 +287,7 @@ impl Report {
             } else if *finding == Finding::Blocked {
                 self.problem(
                     format!("{count} memories cannot be removed"),
-                    "other rows forbid it, or would go along: see foreign keys with RESTRICT, and parents of live rows",
+                    "other rows forbid it, belong to somebody else, or would go along: -v names them and why",
                 );
             }
         }
@@ -354,7 +363,8 @@ impl Report {
             }
         }
         for Problem { problem, advice } in &self.problems {
-            out.line(&format!("  {problem}\n    {advice}"));
+            out.line(&format!("  {problem}"));
+            out.line(&format!("    {advice}"));
         }
         for Unread { partition, problem } in &self.unread {
             out.line(&format!("  {partition}: {problem}"));
@@ -374,6 +384,7 @@ fn drift_kind(finding: Finding) -> Option<&'static str> {
         | Finding::KeptApart
         | Finding::OverBudget
         | Finding::WithoutKey
+        | Finding::PointWithoutKey
         | Finding::Blocked
         | Finding::UnreadNamespace
         | Finding::RuleMismatch

@@ -42,7 +42,7 @@ pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, F
 /// Text for people; a program that asked for JSON gets objects only.
 fn say(out: &mut Out, text: &str) {
     if !out.json {
-        out.line(text);
+        out.lines(text);
     }
 }
 

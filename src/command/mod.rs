@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::memory::Namespace;
 use crate::output::Out;
 use crate::state::StateError;
+use crate::store;
 
 mod check;
 mod demo;
@@ -48,8 +49,14 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
-    out.flush();
-    exit
+    match (exit, out.finish()) {
+        // What was to be done is done and written down; only nobody can read of it.
+        (Ok(_), Err(error)) => Err(Failure::new(
+            Exit::Failed,
+            format!("write the output: {error}"),
+        )),
+        (exit, _) => exit,
+    }
 }
 
 /// Where a configuration is looked for when none is named.
@@ -62,7 +69,8 @@ fn load(global: &Global) -> Result<Config, Failure> {
         None => DEFAULT_CONFIGS
             .iter()
             .map(PathBuf::from)
-            .find(|path| path.exists())
+            // One that cannot be looked at is not passed over: reading it says why.
+            .find(|path| path.try_exists().unwrap_or(true))
             .ok_or_else(|| {
                 Failure::new(
                     Exit::Config,
@@ -77,7 +85,18 @@ fn load(global: &Global) -> Result<Config, Failure> {
 }
 
 fn load_file(path: &Path) -> Result<Config, Failure> {
-    config::load(path).map_err(|error| Failure::new(Exit::Config, crate::error::chain(&error)))
+    let config = config::load(path).map_err(|error| Failure {
+        exit: Exit::Config,
+        message: crate::error::chain(&error),
+        hint: error.hint().map(Into::into),
+    })?;
+    // What no name tells, and only the file system knows.
+    let problems = store::apart::problems(&config);
+    if problems.is_empty() {
+        return Ok(config);
+    }
+    let message = format!("{}:\n  {}", path.display(), problems.join("\n  "));
+    Err(Failure::new(Exit::Config, message))
 }
 
 /// Reads the namespace that a list is narrowed to.

@@ -55,6 +55,6 @@ fn print(preset: &Preset, out: &mut Out) {
             },
         );
     } else {
-        out.line(preset.toml.trim_end());
+        out.lines(preset.toml.trim_end());
     }
 }

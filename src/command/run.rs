@@ -20,6 +20,7 @@ use crate::stop::Stop;
 /// Runs, or prints what a run would do.
 pub(super) fn run(cli: &Cli, out: &mut Out) -> Result<Exit, Failure> {
     let args = &cli.run;
+    check_passes(args)?;
     let config = super::load(&cli.global)?;
     super::check_store_names(&config, &args.store)?;
     let options = options(args)?;
@@ -93,6 +94,17 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
             },
         )
     })
+}
+
+/// Refuses a pass that is asked for and left out: a run without it would look like one that found nothing to do.
+fn check_passes(args: &RunArgs) -> Result<(), Failure> {
+    match args.only.iter().find(|pass| args.skip.contains(pass)) {
+        None => Ok(()),
+        Some(pass) => Err(Failure::new(
+            Exit::Usage,
+            format!("--only and --skip both name {pass}"),
+        )),
+    }
 }
 
 /// A run of everything, with a new id.

@@ -11,6 +11,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::pass::PassName;
+use crate::plan::Unread;
 use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
 
 /// Runs shown per store.
@@ -20,6 +21,7 @@ const RUNS: u32 = 5;
 pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result<Exit, Failure> {
     let config = super::load(global)?;
     super::check_store_names(&config, names)?;
+    let mut exit = Exit::Done;
     for store in config
         .stores
         .iter()
@@ -29,8 +31,11 @@ pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result
         let status = Status::read(&store.name, &dir)
             .map_err(|error| super::state_failure(&store.name, &error))?;
         status.print(out);
+        if !status.damaged.is_empty() {
+            exit = Exit::LeftOver;
+        }
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 #[derive(Debug, Serialize)]
@@ -43,6 +48,9 @@ struct Status {
     open_intents: u64,
     /// Absences that wait to be believed.
     settling: u64,
+    /// State files of tenants that cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<Unread>,
 }
 
 #[derive(Debug, Serialize)]
@@ -145,6 +153,7 @@ impl Status {
             runs: Vec::new(),
             open_intents: 0,
             settling: 0,
+            damaged: Vec::new(),
         };
         if let Some(main) = dir.read(Partition::Main)? {
             status.open_intents = main.count_open_intents()?;
@@ -154,12 +163,24 @@ impl Status {
                 status.runs.push(Run::new(record, passes));
             }
         }
-        for tenant in dir.tenants()? {
-            if let Some(state) = dir.read(Partition::Tenant(&tenant))? {
-                status.open_intents += state.count_open_intents()?;
+        let tenants = dir.tenants()?;
+        for (name, error) in tenants.damaged {
+            status.damage(&name, &error);
+        }
+        for tenant in &tenants.names {
+            match open_intents(dir, tenant) {
+                Ok(open) => status.open_intents += open,
+                Err(error) => status.damage(tenant, &error),
             }
         }
         Ok(status)
+    }
+
+    fn damage(&mut self, partition: &str, error: &StateError) {
+        self.damaged.push(Unread {
+            partition: partition.into(),
+            problem: error.advice(),
+        });
     }
 
     fn print(&self, out: &mut Out) {
@@ -193,6 +214,9 @@ impl Status {
                 self.open_intents
             ));
         }
+        for Unread { partition, problem } in &self.damaged {
+            out.line(&format!("  {partition}: {problem}"));
+        }
         if self.settling > 0 {
             out.line(&format!(
                 "  {} absences wait to be seen again",
@@ -200,4 +224,9 @@ impl Status {
             ));
         }
     }
+}
+
+fn open_intents(dir: &StateDir, tenant: &str) -> Result<u64, StateError> {
+    let state = dir.read(Partition::Tenant(tenant))?;
+    state.map_or(Ok(0), |state| state.count_open_intents())
 }

@@ -1,6 +1,7 @@
 //! What is wrong with a configuration, all of it at once.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::Value;
@@ -139,6 +140,25 @@ pub enum ConfigError {
         /// Everything that is wrong with it.
         problems: Vec<Problem>,
     },
+}
+
+impl ConfigError {
+    /// What an operator can do about it, where there is something to say beyond the message.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        let Self::Read { source, .. } = self else {
+            return None;
+        };
+        match source.kind() {
+            ErrorKind::NotFound => Some("name the file with --config"),
+            ErrorKind::IsADirectory => Some("name the file in it, not the folder"),
+            ErrorKind::PermissionDenied => Some(
+                "the user that hypnos runs as must be able to read the file and enter its folder",
+            ),
+            ErrorKind::InvalidData => Some("write it as UTF-8"),
+            _ => None,
+        }
+    }
 }
 
 /// `3 problems in /etc/hypnos/hypnos.toml:`, and one line for each.

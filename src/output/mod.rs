@@ -1,12 +1,15 @@
 //! What a person or a program reads: the only place, with `command`, that prints.
 //!
 //! Data goes to stdout, logs to stderr, always. A reader that goes away (`hypnos ... | head`) ends the output, not the
-//! run.
+//! run, and is no error; a device that is full is one, once the work is done.
+//!
+//! No line carries a control character, whatever a tenant is called.
 
 use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
+mod escape;
 pub mod memory;
 pub mod progress;
 pub mod run;
@@ -18,7 +21,7 @@ pub struct Out {
     pub terminal: bool,
     /// Whether to print JSON.
     pub json: bool,
-    broken: bool,
+    broken: Option<io::Error>,
 }
 
 impl Out {
@@ -30,14 +33,25 @@ impl Out {
             terminal: writer.is_terminal() && !json,
             writer,
             json,
-            broken: false,
+            broken: None,
         }
     }
 
-    /// Prints one line of text.
+    /// Prints one line of text, with every character that a terminal would obey spelled out.
     pub fn line(&mut self, line: &str) {
-        if !self.broken {
-            self.broken = writeln!(self.writer, "{line}").is_err();
+        self.raw_line(&escape::for_people(line));
+    }
+
+    /// Prints the lines of a text.
+    pub fn lines(&mut self, text: &str) {
+        for line in text.lines() {
+            self.line(line);
+        }
+    }
+
+    fn raw_line(&mut self, line: &str) {
+        if self.broken.is_none() {
+            self.broken = writeln!(self.writer, "{line}").err();
         }
     }
 
@@ -55,17 +69,37 @@ impl Out {
             r#type: kind,
             body,
         }) {
-            Ok(line) => self.line(&line),
+            Ok(line) => self.raw_line(&escape::for_programs(&line)),
             Err(error) => tracing::error!(%error, kind, "write JSON"),
         }
     }
 
     /// Hands what was printed to the reader.
     pub fn flush(&mut self) {
-        if !self.broken {
-            self.broken = self.writer.flush().is_err();
+        if self.broken.is_none() {
+            self.broken = self.writer.flush().err();
         }
     }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    ///
+    /// When something could not be written although its reader was still there.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.flush();
+        match self.broken {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The text with every character that a terminal would obey spelled out, but for the ends of its lines.
+#[must_use]
+pub fn safe(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(escape::for_people).collect();
+    lines.join("\n")
 }
 
 /// Prints a failure of a whole command as an object.

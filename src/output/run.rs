@@ -7,10 +7,12 @@ use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::engine::Observer;
+use crate::pass::PassName;
 use crate::plan::{
     Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread,
 };
 use crate::report::{Outcome, PassReport, RunReport, Unopened};
+use crate::state::{Intent, IntentRecord};
 
 use super::Out;
 
@@ -33,7 +35,7 @@ impl<'a> Printer<'a> {
         } else {
             if self.out.terminal && !report.passes.is_empty() {
                 let table = table(report, dry_run);
-                self.out.line(&table.to_string());
+                self.out.lines(&table.to_string());
             }
             for unread in &report.unfinished {
                 self.out.line(&format!(
@@ -56,6 +58,21 @@ impl<'a> Printer<'a> {
 }
 
 impl Observer for Printer<'_> {
+    fn begun(&mut self, store: &str, partition: &str, intents: &[IntentRecord]) {
+        if self.out.json {
+            let line = ReplayLine {
+                store,
+                partition,
+                actions: intents.iter().map(BegunLine::of).collect(),
+            };
+            self.out.object("replay", &line);
+            return;
+        }
+        for record in intents {
+            self.out.line(&describe_begun(store, record));
+        }
+    }
+
     fn planned(&mut self, plan: &Plan, report: &PassReport) {
         if self.out.json {
             self.out.object("plan", &PlanLine::of(plan, report));
@@ -171,6 +188,7 @@ pub fn explain(finding: Finding) -> &'static str {
         Finding::RowWithoutPoint => "live rows have no point",
         Finding::PointWithoutRow => "points have no row, and stay for now",
         Finding::PointWithoutNamespace => "points name no namespace: left alone",
+        Finding::PointWithoutKey => "points have no usable key, or share one: left alone",
         Finding::BrokenChain => "superseded memories point at one that is gone",
         Finding::UnreadNamespace => "points belong to rows that could not be read: left alone",
         Finding::RuleMismatch => {
@@ -229,6 +247,34 @@ fn ids(question: &Question) -> Vec<String> {
         .iter()
         .map(|member| member.id.to_string())
         .collect()
+}
+
+fn describe_begun(store: &str, record: &IntentRecord) -> String {
+    let IntentRecord {
+        run, pass, intent, ..
+    } = record;
+    let namespace = intent.namespace.as_ref().map_or("-", |ns| ns.as_str());
+    let mut line = format!(
+        "{store}  {pass}  would first finish  {}  {namespace}",
+        intent.kind
+    );
+    for id in memories_of(intent).into_iter().chain(points_of(intent)) {
+        let _ = write!(line, "  {id}");
+    }
+    let _ = write!(line, "  {}, of run {run}", intent.reason);
+    line
+}
+
+/// The memory of an intent, and those hidden behind it.
+fn memories_of(intent: &Intent) -> Vec<String> {
+    let memories = intent.memory.iter().chain(&intent.behind);
+    memories.map(ToString::to_string).collect()
+}
+
+/// The points of an intent that is about no memory.
+fn points_of(intent: &Intent) -> Vec<String> {
+    let points = intent.points.iter().filter(|_| intent.memory.is_none());
+    points.map(ToString::to_string).collect()
 }
 
 fn table(report: &RunReport, dry_run: bool) -> Table {
@@ -320,6 +366,46 @@ impl<'a> RunLine<'a> {
 }
 
 #[derive(Serialize)]
+struct ReplayLine<'a> {
+    store: &'a str,
+    partition: &'a str,
+    actions: Vec<BegunLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct BegunLine<'a> {
+    run: &'a str,
+    pass: PassName,
+    #[serde(flatten)]
+    action: ActionLine<'a>,
+}
+
+impl<'a> BegunLine<'a> {
+    fn of(record: &'a IntentRecord) -> Self {
+        let IntentRecord {
+            run, pass, intent, ..
+        } = record;
+        let namespace = intent.namespace.as_ref().map_or("", |ns| ns.as_str());
+        let action = ActionLine {
+            id: intent.memory.as_ref().map(ToString::to_string),
+            point: points_of(intent).pop(),
+            behind: intent.behind.iter().map(ToString::to_string).collect(),
+            into: intent
+                .survivor
+                .as_ref()
+                .map(|survivor| survivor.id.to_string()),
+            ..ActionLine::new(intent.kind, namespace, &intent.partition, intent.reason)
+        }
+        .marked(intent.mark.as_ref());
+        Self {
+            run,
+            pass: *pass,
+            action,
+        }
+    }
+}
+
+#[derive(Serialize)]
 struct PlanLine<'a> {
     #[serde(flatten)]
     report: &'a PassReport,
@@ -340,6 +426,8 @@ impl<'a> PlanLine<'a> {
 pub(crate) struct ActionLine<'a> {
     action: ActionKind,
     namespace: &'a str,
+    /// Left out for a point whose tenant has no file.
+    #[serde(skip_serializing_if = "str::is_empty")]
     partition: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
@@ -365,39 +453,58 @@ pub(crate) struct ActionLine<'a> {
 }
 
 impl<'a> ActionLine<'a> {
-    pub(crate) fn of(action: &'a Action) -> Self {
-        let mut line = Self {
-            action: action.kind(),
-            namespace: action.namespace().as_str(),
-            partition: action.partition(),
+    fn new(action: ActionKind, namespace: &'a str, partition: &'a str, reason: Reason) -> Self {
+        Self {
+            action,
+            namespace,
+            partition,
             id: None,
             point: None,
             behind: Vec::new(),
             valid_to: None,
             deleted_at: None,
             confirmed_at: None,
+            into: None,
+            kind: None,
+            ids: Vec::new(),
+            entry: None,
+            reason,
+        }
+    }
+
+    pub(crate) fn of(action: &'a Action) -> Self {
+        let mut line = Self {
             into: action.survivor().map(|survivor| survivor.id.to_string()),
             kind: action.question().map(|question| question.kind),
             ids: action.question().map(ids).unwrap_or_default(),
-            entry: None,
-            reason: action.reason(),
+            ..Self::new(
+                action.kind(),
+                action.namespace().as_str(),
+                action.partition(),
+                action.reason(),
+            )
         };
         if let Some(target) = action.target() {
             line.id = Some(target.memory.id.to_string());
             let hidden = target.behind.iter().map(|hidden| hidden.id.to_string());
             line.behind = hidden.collect();
         }
-        match action.mark() {
-            Some(Mark::Ended { at }) => line.valid_to = Some(*at),
-            Some(Mark::Deleted { at }) => line.deleted_at = Some(*at),
-            Some(Mark::Confirmed { at }) => line.confirmed_at = Some(*at),
-            Some(Mark::Superseded { .. }) | None => {}
-        }
         match action {
             Action::DropPoint { point, .. } => line.point = Some(point.to_string()),
             Action::Close { entry, .. } => line.entry = Some(*entry),
             _ => {}
         }
-        line
+        line.marked(action.mark())
+    }
+
+    /// Says which instant a mark writes.
+    fn marked(mut self, mark: Option<&Mark>) -> Self {
+        match mark {
+            Some(Mark::Ended { at }) => self.valid_to = Some(*at),
+            Some(Mark::Deleted { at }) => self.deleted_at = Some(*at),
+            Some(Mark::Confirmed { at }) => self.confirmed_at = Some(*at),
+            Some(Mark::Superseded { .. }) | None => {}
+        }
+        self
     }
 }

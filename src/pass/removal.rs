@@ -1,11 +1,11 @@
 //! From memories that must go to targets: who hides behind whom, who may not be deleted, and nobody twice.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::memory::{MemoryId, Namespace};
 use crate::plan::{Action, Expected, Finding, Mark, Reason, Tally, Target};
-use crate::store::rows::{Partition, RowError, Snapshot};
+use crate::store::rows::{Partition, Removals, RowError, Snapshot};
 use crate::view::View;
 
 /// A memory that a pass wants gone.
@@ -39,18 +39,15 @@ pub(super) fn with_history(
         .iter()
         .map(|candidate| candidate.id.clone())
         .collect();
-    let blockers = snapshot.blockers(&ids)?;
-    if !blockers.is_empty() {
-        *findings.entry(Finding::Blocked).or_default() += blockers.len() as u64;
-        candidates.retain(|candidate| !blockers.contains_key(&candidate.id));
+    let Removals { free, blocked } = snapshot.removals(&ids)?;
+    for (id, blocker) in &blocked {
+        tracing::info!(partition = %partition.name, memory = %id, "left alone: {blocker}");
     }
-    let ids: Vec<MemoryId> = candidates
-        .iter()
-        .map(|candidate| candidate.id.clone())
-        .collect();
-    let mut behind = snapshot.hidden_behind(&ids)?;
-    let heads = heads(&candidates, &behind);
-    candidates.retain(|candidate| heads.contains(&candidate.id));
+    if !blocked.is_empty() {
+        *findings.entry(Finding::Blocked).or_default() += blocked.len() as u64;
+    }
+    let mut behind: HashMap<MemoryId, Vec<Expected>> = free.into_iter().collect();
+    candidates.retain(|candidate| behind.contains_key(&candidate.id));
     let mut targets = alone(snapshot, partition, candidates)?;
     for (target, _) in &mut targets {
         target.behind = behind
@@ -129,38 +126,4 @@ pub(super) fn alone(
             ))
         });
     Ok(targets.collect())
-}
-
-/// The candidates that hide behind no other one. Of a ring, in which each hides behind the next, the smallest id.
-fn heads(
-    candidates: &[Candidate],
-    behind: &HashMap<MemoryId, Vec<Expected>>,
-) -> BTreeSet<MemoryId> {
-    let hides = |id: &MemoryId| {
-        behind
-            .get(id)
-            .into_iter()
-            .flatten()
-            .map(|expected| expected.id.clone())
-    };
-    let mut covered: BTreeMap<MemoryId, u32> = BTreeMap::new();
-    for candidate in candidates {
-        for hidden in hides(&candidate.id).filter(|hidden| *hidden != candidate.id) {
-            *covered.entry(hidden).or_default() += 1;
-        }
-    }
-    let mut heads: BTreeSet<MemoryId> = candidates
-        .iter()
-        .map(|candidate| &candidate.id)
-        .filter(|id| !covered.contains_key(*id))
-        .cloned()
-        .collect();
-    let mut taken: BTreeSet<MemoryId> = heads.iter().flat_map(hides).collect();
-    for candidate in candidates {
-        if !heads.contains(&candidate.id) && !taken.contains(&candidate.id) {
-            taken.extend(hides(&candidate.id));
-            heads.insert(candidate.id.clone());
-        }
-    }
-    heads
 }

@@ -129,6 +129,16 @@ impl StateError {
         }
     }
 
+    /// What went wrong and what a person can do about it, in one line.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        let problem = crate::error::chain(self);
+        match self.hint() {
+            Some(hint) => format!("{problem}: {hint}"),
+            None => problem,
+        }
+    }
+
     pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io {
             doing,

@@ -12,6 +12,7 @@ use super::error::Fault;
 use super::schema::{self, Stamp};
 use super::{Partition, StateError};
 use crate::durable;
+use crate::store::identity::Identity;
 
 /// How long a statement waits for another process, such as a `status`.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,13 +36,16 @@ pub struct StateReader {
 
 /// The state of one partition, to read and write. One process writes at a time: hold the store's [`super::RunLock`].
 #[derive(Debug)]
-pub struct State(StateReader);
+pub struct State {
+    reader: StateReader,
+    stores: Identity,
+}
 
 impl Deref for State {
     type Target = StateReader;
 
     fn deref(&self) -> &StateReader {
-        &self.0
+        &self.reader
     }
 }
 
@@ -130,7 +134,22 @@ impl State {
             schema::migrate(&conn, steps)
                 .map_err(|source| StateError::sqlite("migrate the tables", path, source))?;
         }
-        StateReader::new(conn, path, partition).map(Self)
+        let reader = StateReader::new(conn, path, partition)?;
+        Ok(Self {
+            reader,
+            stores: Identity::default(),
+        })
+    }
+
+    /// The same, writing its intents for these stores.
+    #[must_use]
+    pub fn for_stores(self, stores: Identity) -> Self {
+        Self { stores, ..self }
+    }
+
+    /// The stores that intents are written for.
+    pub(super) fn stores(&self) -> &Identity {
+        &self.stores
     }
 
     /// Runs `change` in one IMMEDIATE transaction, durable when this returns.
@@ -367,7 +386,7 @@ mod tests {
             ("secure_delete", 1),
             ("foreign_keys", 1),
             ("busy_timeout", 5_000),
-            ("user_version", 1),
+            ("user_version", 2),
             ("application_id", schema::APPLICATION_ID),
             ("auto_vacuum", 2),
             ("trusted_schema", 0),
@@ -496,10 +515,10 @@ mod tests {
         edit(&world, "CREATE TABLE users(id)");
         refused(&world, "not a state file", "move the file away");
         let world = closed();
-        edit(&world, "PRAGMA user_version = 2");
+        edit(&world, "PRAGMA user_version = 3");
         refused(
             &world,
-            "has version 2, this hypnos knows 1",
+            "has version 3, this hypnos knows 2",
             "or a newer one",
         );
         let world = World::new();
@@ -533,7 +552,7 @@ mod tests {
 
         let steps = [schema::STEPS, &["CREATE TABLE added(x INTEGER) STRICT"]].concat();
         let conn = connect_to_read(&path).unwrap();
-        assert_eq!(check(&conn, &path, &steps).unwrap(), Some(1));
+        assert_eq!(check(&conn, &path, &steps).unwrap(), Some(2));
         drop(conn);
         for _ in 0..2 {
             let state = State::open_with(&path, Partition::Main, &steps).unwrap();
@@ -543,7 +562,7 @@ mod tests {
                 .execute("INSERT INTO added VALUES (1)", [])
                 .unwrap();
         }
-        refused(&world, "has version 2", "or a newer one");
+        refused(&world, "has version 3", "or a newer one");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::clock::Timestamp;
 use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Mark, Reason, Survivor};
+use crate::store::identity::Identity;
 use crate::store::image::{PointImage, RowImage, Unit};
 
 /// The id of an intent in its state file; rises with time and is never given twice.
@@ -84,7 +85,8 @@ impl fmt::Debug for Intent {
 /// Why an intent was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
-    /// The row is not as it was when the plan was made: edited, confirmed, used or pinned since.
+    /// The row is not as it was when the plan was made: edited, confirmed, used or pinned since. Or its point is not
+    /// as it was copied: written anew.
     Changed,
     /// The row or point is not there any more.
     Gone,
@@ -155,6 +157,8 @@ pub struct IntentRecord {
     pub run: String,
     /// The pass that planned it.
     pub pass: PassName,
+    /// The stores that it was written for.
+    pub stores: Identity,
     /// What it is.
     pub intent: Intent,
     /// How it ended, and when; `None` while it is open.
@@ -176,7 +180,7 @@ impl State {
         intents: &[Intent],
     ) -> Result<Vec<IntentId>, StateError> {
         self.write("write intents", |tx| {
-            let origin = origin(tx, run, pass)?;
+            let origin = origin(tx, run, pass, self.stores())?;
             intents
                 .iter()
                 .map(|intent| {
@@ -190,9 +194,16 @@ impl State {
     }
 }
 
-fn origin(tx: &Transaction<'_>, run: &str, pass: PassName) -> rusqlite::Result<i64> {
-    tx.prepare_cached("INSERT INTO origins(run, pass) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
-        .execute(params![run, Name(pass)])?;
+fn origin(
+    tx: &Transaction<'_>,
+    run: &str,
+    pass: PassName,
+    stores: &Identity,
+) -> rusqlite::Result<i64> {
+    tx.prepare_cached(
+        "INSERT INTO origins(run, pass, stores) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![run, Name(pass), Json(stores)])?;
     tx.prepare_cached("SELECT id FROM origins WHERE run = ?1 AND pass = ?2")?
         .query_row(params![run, Name(pass)], |row| row.get(0))
 }
@@ -240,7 +251,7 @@ macro_rules! select_intents {
     ($condition:literal) => {
         concat!(
             "SELECT i.id, o.run, o.pass, i.kind, i.namespace, i.memory, i.expect, i.behind, i.points, i.reason,
-               i.mark, i.survivor, i.erase, i.outcome, i.settled_at, i.undone_at, p.unit, p.points, p.survivor
+               i.mark, i.survivor, i.erase, i.outcome, i.settled_at, i.undone_at, p.unit, p.points, p.survivor, o.stores
              FROM intents i JOIN origins o ON o.id = i.origin LEFT JOIN pre_images p ON p.intent = i.id
              WHERE ",
             $condition,
@@ -330,6 +341,7 @@ impl StateReader {
             id: IntentId(row.get(0)?),
             run: row.get(1)?,
             pass: row.get::<_, Name<PassName>>(2)?.0,
+            stores: row.get::<_, Json<Identity>>(19)?.0,
             intent: self.intent(row)?,
             settled: settled.zip(settled_at).map(|(Name(how), At(at))| (how, at)),
             undone_at: row.get::<_, Option<At>>(15)?.map(|At(at)| at),
@@ -476,7 +488,7 @@ mod tests {
         assert_eq!(state.intend("run-0", PassName::Ttl, &[]).unwrap(), []);
         let mut ids = Vec::new();
         for run in ["run-1", "run-2"] {
-            for pass in PassName::ALL {
+            for pass in [PassName::Ttl, PassName::Orphans] {
                 ids.extend(
                     state
                         .intend(run, pass, &[deletion(1), deletion(2)])

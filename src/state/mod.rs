@@ -46,6 +46,15 @@ pub use partition::Partition;
 pub use queue::{Answer, Entry, key_of};
 pub use runs::{PassRow, RunEnd, RunRecord, RunRow};
 
+/// The tenants that have a state file.
+#[derive(Debug, Default)]
+pub struct Tenants {
+    /// Those whose file can be told, sorted.
+    pub names: Vec<String>,
+    /// Files that hold their tenant's name inside and cannot be read: the name of each, and why.
+    pub damaged: Vec<(String, StateError)>,
+}
+
 /// The folder of one store's state.
 #[derive(Debug, Clone)]
 pub struct StateDir {
@@ -101,29 +110,48 @@ impl StateDir {
         StateReader::open(&self.file(partition), partition)
     }
 
-    /// The tenants that have a state file, sorted. [`Partition::Main`] is not among them: ask [`StateDir::read`].
+    /// Whether a partition has a state file.
     ///
     /// # Errors
     ///
-    /// When the folder, or a file whose name is too long to hold the tenant's, cannot be read.
-    pub fn tenants(&self) -> Result<Vec<String>, StateError> {
+    /// When the folder cannot be looked at.
+    pub fn exists(&self, partition: Partition<'_>) -> Result<bool, StateError> {
+        let path = self.file(partition);
+        path.try_exists()
+            .map_err(|source| StateError::io("look for", &path, source))
+    }
+
+    /// The tenants that have a state file. [`Partition::Main`] is not among them: ask [`StateDir::read`].
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be read.
+    pub fn tenants(&self) -> Result<Tenants, StateError> {
         let listing = |source| StateError::io("list the state folder", &self.path, source);
         let entries = match fs::read_dir(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Tenants::default());
+            }
             entries => entries.map_err(listing)?,
         };
-        let mut tenants = Vec::new();
+        let mut tenants = Tenants::default();
         for entry in entries {
             let name = entry.map_err(listing)?.file_name();
             match name.to_str().and_then(partition::from_file_name) {
-                Some(partition::Named::Tenant(tenant)) => tenants.push(tenant),
+                Some(partition::Named::Tenant(tenant)) => tenants.names.push(tenant),
                 Some(partition::Named::Inside) => {
-                    tenants.extend(file::tenant_inside(&self.path.join(name))?);
+                    match file::tenant_inside(&self.path.join(&name)) {
+                        Ok(tenant) => tenants.names.extend(tenant),
+                        Err(error) => {
+                            let name = name.to_string_lossy().into_owned();
+                            tenants.damaged.push((name, error));
+                        }
+                    }
                 }
                 Some(partition::Named::Main) | None => {}
             }
         }
-        tenants.sort();
+        tenants.names.sort();
         Ok(tenants)
     }
 
@@ -149,7 +177,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = StateDir::new(&temp.path().join("state"), "agent");
         assert!(dir.read(Partition::Main).unwrap().is_none());
-        assert_eq!(dir.tenants().unwrap(), [""; 0]);
+        assert_eq!(dir.tenants().unwrap().names, [""; 0]);
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
     }
 
@@ -188,7 +216,7 @@ mod tests {
             durable::replace(&world.file(theirs), b"mine", durable::PRIVATE).unwrap();
         }
         tenants.sort_unstable();
-        assert_eq!(world.dir.tenants().unwrap(), tenants);
+        assert_eq!(world.dir.tenants().unwrap().names, tenants);
         let main = world.dir.read(Partition::Main).unwrap().unwrap();
         assert!(!main.is_accepted(crate::pass::PassName::Ttl).unwrap());
     }

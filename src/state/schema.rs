@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.
-pub(super) const STEPS: &[&str] = &[VERSION_1];
+pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2];
 
 const VERSION_1: &str = "
 -- One row: whose state this is. NULL: the store's own.
@@ -155,6 +155,11 @@ CREATE TABLE totals(
   count INTEGER NOT NULL,
   PRIMARY KEY(pass, action, result)
 ) STRICT, WITHOUT ROWID;
+";
+
+const VERSION_2: &str = "
+-- JSON: which stores the intents of the run were written for. Nothing is known of those of before.
+ALTER TABLE origins ADD COLUMN stores TEXT NOT NULL DEFAULT '{}';
 ";
 
 /// What a file says it is.

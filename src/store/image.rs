@@ -66,6 +66,19 @@ impl RowImage {
             .map(|(_, value)| value)
     }
 
+    /// About how many bytes of memory it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let column = |(name, value): &(String, SqlValue)| {
+            let value = match value {
+                SqlValue::Text(bytes) | SqlValue::Blob(bytes) => bytes.len(),
+                SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_) => 0,
+            };
+            size_of::<(String, SqlValue)>() + name.len() + value
+        };
+        size_of::<Self>() + self.columns.iter().map(column).sum::<usize>()
+    }
+
     /// The fingerprint of the row over all its columns: the first 16 bytes of a SHA-256 over each value's storage
     /// class, length and bytes, so that no two different rows are told apart only by where one value ends.
     #[must_use]
@@ -133,6 +146,16 @@ pub struct Unit {
     pub children: Vec<RowImage>,
     /// Rows that stay, without their reference to it.
     pub detached: Vec<RowImage>,
+}
+
+impl Unit {
+    /// About how many bytes of memory its rows take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let others = [&self.behind, &self.children, &self.detached];
+        let rows = others.into_iter().flatten().chain([&self.root]);
+        rows.map(RowImage::bytes).sum()
+    }
 }
 
 #[cfg(test)]

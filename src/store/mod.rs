@@ -3,26 +3,48 @@
 //! Removal order, everywhere: the points first (what is gone there cannot be retrieved any more), then the row, with
 //! the pre-images of both in the state file before either is touched.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::config;
 use crate::error::Failure;
+use crate::memory::Namespace;
 use crate::plan::Unread;
-use crate::state::StateDir;
+use crate::state::{self, StateDir};
 use crate::stop::Stop;
 
+pub mod apart;
+pub mod identity;
 pub mod image;
 pub mod rows;
 pub mod sqlite;
 pub mod vectors;
 
-use rows::{OwnerBook, Partition, RowError, RowStore};
+use rows::{OwnerBook, Partition, RowError, RowStore, Standing};
 use sqlite::Access;
 use vectors::VectorStore;
 
-/// The name of the only row database of a store, and of what belongs to no tenant's file.
+/// The name of the only row database of a store.
 pub const MAIN: &str = "main";
+/// What stands for a row database where a tenant has none; no tenant can be called that.
+pub const NO_FILE: &str = "";
+
+/// The state file that belongs to the row database which a plan calls `name`.
+#[must_use]
+pub fn place(name: &str, per_tenant: bool) -> state::Partition<'_> {
+    state::Partition::of(name, per_tenant && name != NO_FILE)
+}
+
+/// The row databases of a store.
+#[derive(Debug)]
+pub struct Listing {
+    /// Those to work on.
+    pub files: Vec<Partition>,
+    /// What stands where a tenant's would, and is named after nobody whom the owners table knows: a copy, most likely.
+    /// Left alone.
+    pub strangers: Vec<Unread>,
+}
 
 /// One configured store, opened.
 pub struct Stores {
@@ -95,6 +117,39 @@ impl Stores {
         OwnerBook::read(owners, Path::new(&self.config.rows.path)).map(Some)
     }
 
+    /// The row databases. Where an owners table speaks for the tenants, only those that it knows are tenants: a folder
+    /// such as `ana.bak` is a backup that nobody wants expired.
+    ///
+    /// # Errors
+    ///
+    /// When the folder of the tenants cannot be listed, or their owners cannot be read.
+    pub fn listing(&self) -> Result<Listing, RowError> {
+        let rows = &self.config.rows;
+        let (mut files, mut strangers) = (self.rows.partitions()?, Vec::new());
+        let speaks = |owners: &config::Owners| owners.scope == rows.scope();
+        if rows.is_per_tenant() && self.config.owners.as_ref().is_some_and(speaks) {
+            let owners = self.owners()?;
+            files.retain(|file| {
+                let namespace = Namespace::parse(&rows.namespace.replace("{tenant}", &file.name));
+                let is_known = namespace.is_none_or(|namespace| {
+                    owners
+                        .as_ref()
+                        .is_none_or(|owners| owners.standing(&namespace) != Standing::Unknown)
+                });
+                if !is_known {
+                    strangers.push(Unread {
+                        partition: Arc::clone(&file.name),
+                        problem: "the owners table knows nobody of that name, so it is left alone: is it a copy? move \
+                                  it out of the folder of the tenants"
+                            .into(),
+                    });
+                }
+                is_known
+            });
+        }
+        Ok(Listing { files, strangers })
+    }
+
     /// Living owners whose file is not there, although something says that it was: its folder, or its state file.
     #[must_use]
     pub fn missing_tenants(&self, partitions: &[Partition]) -> Vec<Unread> {
@@ -104,18 +159,18 @@ impl Stores {
         let Ok(Some(owners)) = self.owners() else {
             return Vec::new();
         };
-        let known: std::collections::HashSet<&str> = partitions
+        let known: HashSet<&str> = partitions
             .iter()
             .filter_map(|partition| partition.tenant.as_deref())
             .collect();
-        let had_state = self.state.tenants().unwrap_or_default();
+        let had_state = self.state.tenants().unwrap_or_default().names;
+        let had_state: HashSet<&str> = had_state.iter().map(String::as_str).collect();
         let was_there = |tenant: &str| {
             let Some(partition) = self.rows.partition(tenant) else {
                 return false;
             };
             let has_folder = partition.path.parent().is_some_and(Path::exists);
-            self.config.rows.folder_is_per_tenant() && has_folder
-                || had_state.iter().any(|known| known == tenant)
+            self.config.rows.folder_is_per_tenant() && has_folder || had_state.contains(tenant)
         };
         owners
             .living()

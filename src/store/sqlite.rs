@@ -77,6 +77,18 @@ pub enum OpenError {
         /// Which file.
         path: PathBuf,
     },
+    /// A writer died in the middle of a transaction, and nobody has played its journal back since.
+    #[error("play back the journal beside {}", path.display())]
+    HotJournal {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The system does not let this user open the file, or a file that `SQLite` needs beside it.
+    #[error("open {}: the system refuses", path.display())]
+    Denied {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The file system refuses.
     #[error("open {}", path.display())]
     Io {
@@ -104,18 +116,28 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, OpenError> {
     };
     let conn = open()
         .and_then(|conn| touch(&conn).map(|()| conn))
-        .map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => OpenError::NotADatabase {
-                path: path.to_owned(),
-            },
-            _ => OpenError::Sqlite(error),
-        })?;
+        .map_err(|error| explain(path, error))?;
     if access == Access::Write && conn.is_readonly("main").map_err(OpenError::Sqlite)? {
         return Err(OpenError::ReadOnly {
             path: path.to_owned(),
         });
     }
     Ok(conn)
+}
+
+/// Says what is wrong with the file, as far as the code of `SQLite` and the files beside it tell.
+fn explain(path: &Path, error: rusqlite::Error) -> OpenError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path },
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+            if beside(&path, "-journal").exists() =>
+        {
+            OpenError::HotJournal { path }
+        }
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => OpenError::Denied { path },
+        _ => OpenError::Sqlite(error),
+    }
 }
 
 /// Looks at the file before `SQLite` does, which would call a missing file unable to open and an empty one a database
@@ -280,9 +302,8 @@ mod tests {
         std::fs::copy(beside(&path, "-journal"), beside(&dead, "-journal")).unwrap();
         drop(owner);
         let before = files(folder.path());
-        let opened = open(&dead, Access::Read);
-        let read = opened.map(|reader| reader.query_row("SELECT 1 FROM t", [], |_| Ok(())));
-        assert!(matches!(read, Ok(Err(_)) | Err(_)), "{read:?}");
+        let error = open(&dead, Access::Read).unwrap_err();
+        assert!(matches!(error, OpenError::HotJournal { .. }), "{error:?}");
         assert_eq!(files(folder.path()), before);
     }
 

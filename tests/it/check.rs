@@ -87,3 +87,38 @@ fn a_damaged_database_is_found() {
     let night = world.night();
     assert_ne!(night.code, Some(0), "{night:#?}");
 }
+
+/// A foreign key that names no key of its parent fails SQLite's own check: the rest is still told.
+#[test]
+fn a_foreign_key_that_does_not_fit_hides_nothing_else() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.memory("ana", now(), None);
+    world
+        .rows()
+        .execute_batch("CREATE TABLE cited(hash TEXT REFERENCES memories(content_hash)); INSERT INTO cited VALUES('hash 1')")
+        .unwrap();
+    let check = world.run(&["check", "--json"]).expect(3);
+    let object = &check.objects("check")[0];
+    assert_eq!(object["memories"], 1, "{check:#?}");
+    let problem = object["problems"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("foreign key does not fit"), "{check:#?}");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_no_store() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.memory("ana", now(), None);
+    world
+        .rows()
+        .execute_batch("PRAGMA journal_mode = DELETE")
+        .unwrap();
+    std::fs::write(world.path("memory.db"), [0x5a; 8192]).unwrap();
+    for args in [&["check"][..], &["--dry-run"], &["--run-now"]] {
+        let told = world.run(args).expect(10);
+        let told = format!("{}{}", told.stdout, told.stderr);
+        assert!(told.contains("not a SQLite database"), "{told}");
+        assert!(told.contains("store.rows.path"), "{told}");
+    }
+}

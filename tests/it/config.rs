@@ -1,6 +1,10 @@
 //! Wrong configurations: every problem in one message, and nothing written.
 
-use crate::support::{Backend, World, files};
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+
+use crate::support::{Backend, Output, World, files};
 
 fn world() -> World {
     let mut world = World::new(Backend::Sqlite);
@@ -123,4 +127,63 @@ fn a_trigger_that_cannot_run_is_found_by_check_and_dry_run() {
         )
         .unwrap();
     refused(&world, 10, &["no_such_function", "memories"]);
+}
+
+#[test]
+fn a_folder_in_place_of_a_configuration_says_so() {
+    let world = world();
+    let folder = world.path("folder.toml");
+    std::fs::create_dir(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
+    let mut command = crate::support::hypnos();
+    let output = Output::of(command.args(["--config", folder, "check"])).expect(78);
+    assert!(output.stderr.contains("not the folder"), "{output:#?}");
+}
+
+/// Runs hypnos as somebody who may not do everything, whoever runs the tests.
+fn unprivileged(world: &World, args: &[&str]) -> Output {
+    let copy = world.path("hypnos");
+    std::fs::copy(env!("CARGO_BIN_EXE_hypnos"), &copy).unwrap();
+    set_permissions(world.dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let mut command = std::process::Command::new(copy);
+    command
+        .arg("--config")
+        .arg(world.path("hypnos.toml"))
+        .args(args);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    Output::of(&mut command)
+}
+
+#[test]
+fn what_may_not_be_read_is_named_with_what_to_do() {
+    for (file, args, code, words) in [
+        (
+            "hypnos.toml",
+            "check",
+            78,
+            ["Permission denied", "must be able to read"],
+        ),
+        (
+            "memory.db",
+            "check",
+            1,
+            ["memory.db", "needs to read and write"],
+        ),
+        (
+            "memory.db",
+            "--dry-run",
+            1,
+            ["memory.db", "needs to read and write"],
+        ),
+    ] {
+        let world = world();
+        set_permissions(world.path(file), Permissions::from_mode(0o000)).unwrap();
+        let output = unprivileged(&world, &[args]).expect(code);
+        let told = format!("{}{}", output.stdout, output.stderr);
+        for word in words {
+            assert!(told.contains(word), "{word:?} is not in {output:#?}");
+        }
+    }
 }

@@ -1,8 +1,12 @@
 //! Whose point is it? A removal takes the point of its own memory and no other.
 
+use std::collections::BTreeSet;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
 use rusqlite::params;
 
-use crate::support::{BACKENDS, Backend, DAY, Points, World, now, open};
+use crate::support::{BACKENDS, Backend, DAY, Output, Points, World, now, open, point_id};
 
 fn vectors(world: &World) -> rusqlite::Connection {
     match &world.points {
@@ -134,4 +138,245 @@ fn a_row_without_an_owner_keeps_its_point() {
         3,
         "whose point is whose cannot be told"
     );
+}
+
+/// Starts a night that is held between the pre-images and the removal of the points, and waits until it is.
+fn held_before_the_points_go(world: &World, pass: &str) -> Child {
+    let child = world
+        .command(&["--run-now", "--json", "--only", pass])
+        .env("FAILPOINTS", "points.before=1*sleep(2000)")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for _ in 0..150 {
+        let status = world.run(&["status", "--json"]);
+        let stores = status.objects("status");
+        if stores
+            .iter()
+            .any(|store| store["open_intents"].as_u64() > Some(0))
+        {
+            return child;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no intent was written");
+}
+
+fn end_of(child: Child) -> Output {
+    let output = child.wait_with_output().unwrap();
+    Output {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::new(),
+    }
+}
+
+/// The agent gives a memory a new vector after hypnos has copied the old one: the new one stays, and with it the row.
+#[test]
+fn a_vector_written_between_the_copy_and_the_removal_stays() {
+    for backend in BACKENDS {
+        for edits_the_row in [false, true] {
+            let story = format!("{backend:?}, the row is edited too: {edits_the_row}");
+            let mut world = World::new(backend);
+            world.user("ana", None);
+            let stays = world.memory("ana", now() - 40 * DAY, Some(7));
+            let goes = world.memory("ana", now() - 40 * DAY, Some(7));
+            let lives = world.memory("ana", now(), None);
+            let night = held_before_the_points_go(&world, "ttl");
+            world.put_as("user:ana", stays, 777);
+            if edits_the_row {
+                let edit = "UPDATE memories SET ttl_days = NULL WHERE id = ?1";
+                world.rows().execute(edit, [stays]).unwrap();
+            }
+            let new = world.all_points();
+            let ttl = end_of(night).expect(3).pass("ttl");
+            assert_eq!(ttl["skipped"]["delete"], 1, "{story}: {ttl:#}");
+            assert_eq!(ttl["applied"]["delete"], 1, "{story}: {ttl:#}");
+            assert_eq!(world.ids(), [stays, lives].into(), "{story}");
+            let id = point_id("user:ana", stays);
+            let left = world.all_points();
+            assert_eq!(left.get(&id), new.get(&id), "{story}: the new vector");
+            assert_eq!(left.len(), 2, "{story}: that of {goes} went");
+
+            // Whoever looks again sees the new point, and what has expired goes with it.
+            world.night().expect(0);
+            let rest: BTreeSet<i64> = if edits_the_row {
+                [stays, lives].into()
+            } else {
+                [lives].into()
+            };
+            assert_eq!((world.ids(), world.point_rows()), (rest.clone(), rest));
+        }
+    }
+}
+
+/// The same for a point that no row stands behind.
+#[test]
+fn an_orphan_written_anew_before_its_removal_stays() {
+    for backend in BACKENDS {
+        let mut world = World::new(backend);
+        world.user("ana", None);
+        world.memory("ana", now(), None);
+        let (written, other) = (world.ghost("user:ghost"), world.ghost("user:ghost"));
+        let night = held_before_the_points_go(&world, "orphans");
+        world.put_as("user:ghost", written, 777);
+        let new = world.all_points();
+        let orphans = end_of(night).expect(3).pass("orphans");
+        assert_eq!(orphans["skipped"]["drop_point"], 1, "{orphans:#}");
+        assert_eq!(orphans["applied"]["drop_point"], 1, "{orphans:#}");
+        let left = world.all_points();
+        assert!(!left.contains_key(&point_id("user:ghost", other)));
+        let id = point_id("user:ghost", written);
+        assert_eq!(left.get(&id), new.get(&id), "{backend:?}");
+    }
+}
+
+/// An agent that writes a point again as soon as it is gone: that memory is skipped, the rest is done.
+#[test]
+fn a_point_that_is_there_again_after_its_removal_stays_with_its_row() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    let back = world.memory("ana", now() - 40 * DAY, Some(7));
+    let goes = world.memory("ana", now() - 40 * DAY, Some(7));
+    let lives = world.memory("ana", now(), None);
+    world.ghost("user:ghost");
+    let id = point_id("user:ana", back).to_string();
+    vectors(&world)
+        .execute_batch(&format!(
+            "CREATE TRIGGER agent AFTER DELETE ON points WHEN old.id = '{id}' BEGIN
+               INSERT INTO points VALUES(old.id, old.namespace, x'0000803f', old.payload); END"
+        ))
+        .unwrap();
+    let night = world.night().expect(3);
+    assert_eq!(night.pass("ttl")["skipped"]["delete"], 1, "{night:#?}");
+    assert_eq!(night.pass("ttl")["applied"]["delete"], 1, "{night:#?}");
+    assert_eq!(night.pass("orphans")["outcome"], "applied", "{night:#?}");
+    assert_eq!(world.ids(), [back, lives].into(), "{goes} went");
+    let left = world.all_points();
+    assert_eq!(left[&point_id("user:ana", back)].vector, [1.0]);
+    assert_eq!(left.len(), 2);
+}
+
+/// A key that names no point, and one point under two spellings of its id, stop nothing but themselves.
+#[test]
+fn malformed_and_doubled_keys_stay_and_stop_nothing_else() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.user("zed", Some(now() - 30 * DAY));
+    let doubled = world.memory("ana", now() - 40 * DAY, Some(7));
+    world.memory("ana", now() - 40 * DAY, Some(7));
+    let lives = world.memory("ana", now(), None);
+    world.memory("zed", now(), None);
+    let (ghost, _) = (world.ghost("user:ghost"), world.ghost("user:ghost"));
+    let db = vectors(&world);
+    let add = |key: &dyn rusqlite::ToSql, namespace: &str| {
+        let insert = "INSERT INTO points VALUES(?1, ?2, x'0000803f', '{}')";
+        db.execute(insert, params![key, namespace]).unwrap();
+    };
+    let twin = |namespace: &str, id: i64| point_id(namespace, id).simple().to_string();
+    add(&twin("user:ana", doubled).to_uppercase(), "user:ana");
+    add(
+        &format!("{{{}}}", point_id("user:ghost", ghost)),
+        "user:ghost",
+    );
+    for namespace in ["user:ana", "user:zed", "user:ghost", "team:x", ""] {
+        add(&rusqlite::types::Null, namespace);
+        add(&namespace.as_bytes().to_vec(), namespace);
+    }
+    let night = world.night().expect(3);
+    let (ttl, orphans) = (night.pass("ttl"), night.pass("orphans"));
+    assert_eq!(ttl["skipped"]["delete"], 1, "{night:#?}");
+    assert_eq!(ttl["applied"]["delete"], 1, "{night:#?}");
+    assert_eq!(orphans["outcome"], "applied", "{night:#?}");
+    assert_eq!(orphans["applied"]["drop_point"], 1, "{night:#?}");
+    // Six malformed in namespaces that are swept, and two spellings of the ghost.
+    assert_eq!(orphans["findings"]["point_without_key"], 8, "{night:#?}");
+    assert_eq!(world.ids(), [doubled, lives].into());
+    let keys: i64 = db
+        .query_row("SELECT count(*) FROM points", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(keys, 10 + 2 + 2 + 1, "malformed, twice two, and the living");
+    let check = world.run(&["check"]).expect(3);
+    assert!(
+        check.stdout.contains("points have no usable key"),
+        "{check:#?}"
+    );
+}
+
+/// A vector of an odd number of bytes, a payload that is NULL or no JSON: copied and removed like any other.
+#[test]
+fn malformed_vectors_and_payloads_stop_nothing() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    let mut lives = BTreeSet::new();
+    for _ in 0..5 {
+        lives.insert(world.memory("ana", now(), None));
+    }
+    let oddities = [
+        "vector = x'0000803f00'",
+        "vector = x''",
+        "vector = 'text'",
+        "payload = NULL",
+        "payload = 'no json'",
+        "payload = '[1]'",
+        "payload = x'ff00'",
+        "payload = CAST(x'7b22ff' AS TEXT)",
+    ];
+    let db = vectors(&world);
+    let spoil = |namespace: &str, id: i64, oddity: &str| {
+        let sql = format!("UPDATE points SET {oddity} WHERE id = ?1");
+        let id = point_id(namespace, id).to_string();
+        assert_eq!(db.execute(&sql, [id]).unwrap(), 1);
+    };
+    for oddity in oddities {
+        let expired = world.memory("ana", now() - 40 * DAY, Some(7));
+        spoil("user:ana", expired, oddity);
+        let ghost = world.ghost("user:ghost");
+        spoil("user:ghost", ghost, oddity);
+        let living = world.memory("ana", now(), None);
+        lives.insert(living);
+        spoil("user:ana", living, oddity);
+    }
+    let night = world.night().expect(0);
+    assert_eq!(night.pass("ttl")["applied"]["delete"], 8, "{night:#?}");
+    assert_eq!(
+        night.pass("orphans")["applied"]["drop_point"],
+        8,
+        "{night:#?}"
+    );
+    assert_eq!(world.ids(), lives);
+    let left: i64 = db
+        .query_row("SELECT count(*) FROM points", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, 5 + 8, "those of the living");
+    let _ = world.night().expect(0).all_passes("idle");
+}
+
+/// Each way in which the file of the points cannot be used says what to do, and none speaks of a server.
+#[test]
+fn a_vector_file_that_cannot_be_used_says_what_to_do() {
+    let world = World::new(Backend::Sqlite);
+    let path = world.path("vectors.db");
+    for (content, code, hint) in [
+        (
+            Some("this is no database, whatever its name says"),
+            1,
+            "encrypted",
+        ),
+        (Some(""), 10, "a failed copy"),
+        (None, 10, "never creates a vector database"),
+    ] {
+        for file in ["vectors.db-wal", "vectors.db-shm", "vectors.db"] {
+            let _ = std::fs::remove_file(world.path(file));
+        }
+        if let Some(content) = content {
+            std::fs::write(&path, content).unwrap();
+        }
+        let night = world.night().expect(code);
+        let errors = night.objects("error");
+        let told = errors[0]["hint"].as_str().unwrap_or_default();
+        assert!(told.contains(hint), "{night:#?}");
+        assert!(!told.contains("gRPC"), "{night:#?}");
+        assert_eq!(path.exists(), content.is_some(), "nothing is created");
+    }
 }

@@ -110,7 +110,7 @@ fn confirmed_removes_what_expired_with_its_history_and_old_history() {
                   VALUES(?1, 's', 'f', 'conversation', ?2, ?2, ?3, ?4)";
     let rows = [
         ("live", 10, None, None),
-        ("expires-later", 10, Some(datetime(now() + 60)), None),
+        ("expires-later", 10, Some(datetime(now() + 3_600)), None),
         ("expired", 100, Some(datetime(now() - 60)), None),
         ("hidden-behind-expired", 120, None, Some("expired")),
         ("current", 190, None, None),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rusqlite::params;
 
@@ -19,8 +20,14 @@ struct Tenants {
 impl Tenants {
     /// `count` tenants with one live and one expired memory each, and a point whose row is gone.
     fn new(backend: Backend, count: usize) -> Self {
+        Self::named(
+            backend,
+            (0..count).map(|i| format!("tenant-{i:03}")).collect(),
+        )
+    }
+
+    fn named(backend: Backend, names: Vec<String>) -> Self {
         let mut world = World::new(backend);
-        let names: Vec<String> = (0..count).map(|i| format!("tenant-{i:03}")).collect();
         let mut points = Vec::new();
         for name in &names {
             world.user(name, None);
@@ -203,4 +210,187 @@ fn a_file_newer_than_the_mapping_fails_alone() {
     );
     assert_eq!(tenants.points_of("tenant-001"), [1, 2, 3].into());
     assert_eq!(tenants.points_of("tenant-000"), [1].into());
+}
+
+/// How many rows and points of a tenant there are.
+fn left(tenants: &Tenants, name: &str) -> (i64, usize) {
+    let rows = open(&tenants.file(name))
+        .query_row("SELECT count(*) FROM memories", [], |row| row.get(0))
+        .unwrap();
+    (rows, tenants.points_of(name).len())
+}
+
+#[test]
+fn a_damaged_state_file_stops_its_tenant_alone() {
+    for damage in [
+        "tenant-001.db",
+        "tenant-002~0000000000000000000000000000000000000000000000000000000000000000.db",
+    ] {
+        let tenants = Tenants::new(Backend::Sqlite, 3);
+        std::fs::create_dir_all(tenants.world.path("state/agent")).unwrap();
+        let file = tenants.world.path(&format!("state/agent/{damage}"));
+        write(&file, &"this is no database ".repeat(500));
+        let damaged = std::fs::read(&file).unwrap();
+
+        let night = tenants.world.night().expect(3);
+        assert_eq!(left(&tenants, "tenant-000"), (1, 1), "{night:#?}");
+        let own = damage == "tenant-001.db";
+        assert_eq!(
+            left(&tenants, "tenant-001"),
+            if own { (2, 3) } else { (1, 1) },
+            "{night:#?}"
+        );
+        let unfinished = &night.objects("run")[0]["unfinished"];
+        let problem = unfinished[0]["problem"].as_str().unwrap();
+        assert!(
+            problem.contains(damage) && problem.contains("memories are not"),
+            "{problem}"
+        );
+        assert_eq!(
+            unfinished.as_array().unwrap().len(),
+            1,
+            "named once: {night:#?}"
+        );
+        let status = tenants.world.run(&["status", "--json"]).expect(3);
+        assert!(status.stdout.contains(damage), "{status:#?}");
+        assert_eq!(
+            std::fs::read(&file).unwrap(),
+            damaged,
+            "it is left as it is"
+        );
+
+        std::fs::remove_file(&file).unwrap();
+        tenants.world.night().expect(0);
+        assert_eq!(left(&tenants, "tenant-001"), (1, 1));
+    }
+}
+
+#[test]
+fn a_tenant_called_main_is_a_tenant() {
+    for backend in BACKENDS {
+        let tenants = Tenants::named(backend, vec!["main".into(), "ana".into()]);
+        // Points of somebody who is gone with its file are nobody's, and not the tenant main's.
+        tenants.world.point("user:gone", 77);
+        let killed = tenants
+            .world
+            .night_with("points.removed=3*off->1*return(kill)");
+        let night = tenants.world.night().expect(0);
+        assert_eq!(left(&tenants, "main"), (1, 1), "{killed:#?} {night:#?}");
+        assert_eq!(left(&tenants, "ana"), (1, 1), "{night:#?}");
+        assert!(tenants.points_of("gone").is_empty(), "{night:#?}");
+        assert!(tenants.world.path("state/agent/%6dain.db").exists());
+        tenants.world.night().expect(0).all_passes("idle");
+    }
+}
+
+#[test]
+fn a_folder_that_no_owner_stands_for_is_named_and_left_alone() {
+    let tenants = Tenants::new(Backend::Sqlite, 2);
+    for copy in ["tenant-000.bak", ".trash"] {
+        std::fs::create_dir(tenants.world.path(&format!("users/{copy}"))).unwrap();
+        let _ = std::fs::copy(tenants.file("tenant-000"), tenants.file(copy)).unwrap();
+    }
+    let before = ["tenant-000.bak", ".trash"].map(|copy| crate::support::dump(&tenants.file(copy)));
+    let night = tenants.world.night().expect(3);
+    let named: BTreeSet<String> = night.pass("ttl")["unread"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unread| unread["partition"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        named,
+        [".trash".to_owned(), "tenant-000.bak".to_owned()].into(),
+        "{night:#?}"
+    );
+    assert_eq!(
+        before,
+        ["tenant-000.bak", ".trash"].map(|copy| crate::support::dump(&tenants.file(copy)))
+    );
+    assert_eq!(left(&tenants, "tenant-000"), (1, 1));
+}
+
+#[test]
+fn the_name_of_a_tenant_cannot_write_on_the_terminal() {
+    let name = "ana\u{1b}[2J\nall is well\u{202e}";
+    let tenants = Tenants::named(Backend::Sqlite, vec![name.to_owned(), "zoe".into()]);
+    let file = tenants.file(name);
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(file.with_file_name(format!("memory.db{suffix}")));
+    }
+    write(&file, &"this is no database ".repeat(500));
+    for args in [
+        &["--dry-run"][..],
+        &["check"],
+        &["--run-now"],
+        &["--run-now", "--json"],
+        &["status"],
+    ] {
+        let output = tenants.world.run(args);
+        let told = format!("{}{}", output.stdout, output.stderr);
+        assert!(
+            !told.contains(['\u{1b}', '\u{202e}']),
+            "{args:?}: {output:#?}"
+        );
+        assert!(
+            !told.lines().any(|line| line.starts_with("all is well")),
+            "{args:?}: {output:#?}"
+        );
+    }
+    assert!(
+        tenants
+            .world
+            .run(&["--dry-run"])
+            .stdout
+            .contains("all is well"),
+        "it is named all the same"
+    );
+}
+
+#[test]
+fn a_signal_ends_a_run_that_looks_through_many_state_files() {
+    let tenants = Tenants::new(Backend::Sqlite, 1);
+    tenants.world.night().expect(0);
+    let state = tenants.world.path("state/agent");
+    for i in 0..400 {
+        // What a state file says of its tenant is checked, so each is made from that of another.
+        let name = format!("idle-{i:04}");
+        let file = state.join(format!("{name}.db"));
+        let _ = std::fs::copy(state.join("tenant-000.db"), &file).unwrap();
+        open(&file)
+            .execute("UPDATE identity SET tenant = ?1", [&name])
+            .unwrap();
+    }
+    for step in ["replay.tenant", "prune.tenant"] {
+        let child = tenants
+            .world
+            .command(&["--run-now", "--json"])
+            .env("FAILPOINTS", format!("{step}=sleep(50)"))
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(if step == "replay.tenant" {
+            2_000
+        } else {
+            6_000
+        }));
+        let sent = Instant::now();
+        let _ = std::process::Command::new("kill")
+            .args(["-s", "TERM", &child.id().to_string()])
+            .status()
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            sent.elapsed() < Duration::from_secs(5),
+            "{step}: {:?}",
+            sent.elapsed()
+        );
+        assert_eq!(output.status.code(), Some(130), "{step}: {output:?}");
+    }
+    let status = tenants.world.run(&["status", "--json"]).expect(0);
+    assert_eq!(
+        status.objects("status")[0]["runs"][0]["outcome"],
+        "interrupted",
+        "{status:#?}"
+    );
 }

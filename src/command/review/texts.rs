@@ -117,9 +117,10 @@ impl Texts {
             ids.extend(entry.question.members.iter().map(|member| &member.id));
         }
         let mut texts = Self::default();
+        let files = rows.partitions().map_err(|error| chain(&error));
         for (name, ids) in wanted {
             let ids: Vec<MemoryId> = ids.into_iter().cloned().collect();
-            match read_one(&rows, rows.partition(name), &ids) {
+            match read_one(&rows, &files, name, &ids) {
                 Ok(memories) => {
                     for memory in memories {
                         if let Some(id) = memory.id.clone() {
@@ -167,12 +168,14 @@ impl Texts {
 
 fn read_one(
     rows: &RowStore,
-    partition: Option<Partition>,
+    files: &Result<Vec<Partition>, String>,
+    name: &Arc<str>,
     ids: &[MemoryId],
 ) -> Result<Vec<Memory>, String> {
-    let partition = partition.ok_or("it has no file")?;
+    let mut files = files.as_ref().map_err(Clone::clone)?.iter();
+    let file = files.find(|file| file.name == *name);
     let read = rows
-        .reader(&partition)
+        .reader(file.ok_or("it has no file")?)
         .and_then(|reader| reader.snapshot(|snapshot| snapshot.memories(&ROLES, ids)));
     read.map_err(|error| chain(&error))
 }

@@ -17,6 +17,7 @@ use crate::pass::{Cx, Silent, registry};
 use crate::plan::{Plan, QuestionKind};
 use crate::state::{self, Entry, IntentRecord, StateError, StateReader, Tombstone};
 use crate::stop::Stop;
+use crate::store::rows::Partition;
 use crate::store::sqlite::Access;
 use crate::store::{MAIN, Stores};
 use crate::view::{Sightings, View};
@@ -133,8 +134,9 @@ impl Search {
         };
         let mut plans = None;
         let mut lives = Vec::new();
-        for partition in self.partitions().map_err(failed)? {
-            let mut memories = self.memories(&partition, ids);
+        let files = self.files();
+        for partition in self.partitions(&files).map_err(failed)? {
+            let mut memories = self.memories(&files, &partition, ids);
             for id in ids {
                 let memory = memories.remove(id);
                 let past = self.past(&partition, id).map_err(failed)?;
@@ -159,8 +161,16 @@ impl Search {
         Ok(lives)
     }
 
+    /// The row databases that are there.
+    fn files(&self) -> Vec<Partition> {
+        self.stores.rows.partitions().unwrap_or_else(|error| {
+            self.warn("the row databases", &chain(&error));
+            Vec::new()
+        })
+    }
+
     /// The row databases that the memory may be or have been in, those that are gone included.
-    fn partitions(&self) -> Result<Vec<Arc<str>>, StateError> {
+    fn partitions(&self, files: &[Partition]) -> Result<Vec<Arc<str>>, StateError> {
         let rows = &self.stores.config.rows;
         if !rows.is_per_tenant() {
             return Ok(vec![MAIN.into()]);
@@ -169,27 +179,29 @@ impl Search {
             return Ok(vec![tenant.into()]);
         }
         let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
-        match self.stores.rows.partitions() {
-            Ok(partitions) => names.extend(partitions.into_iter().map(|partition| partition.name)),
-            Err(error) => self.warn("tenants cannot be listed", &chain(&error)),
-        }
+        names.extend(files.iter().map(|file| Arc::clone(&file.name)));
         let had_state = self.stores.state.tenants()?;
-        names.extend(had_state.into_iter().map(Arc::from));
+        for (file, error) in &had_state.damaged {
+            self.warn(file, &chain(error));
+        }
+        names.extend(had_state.names.into_iter().map(Arc::from));
         Ok(names.into_iter().collect())
     }
 
     /// The memories with one of the ids in a row database, as they are now.
-    fn memories(&self, name: &str, ids: &[MemoryId]) -> HashMap<MemoryId, Memory> {
-        let Some(partition) = self.stores.rows.partition(name) else {
+    fn memories(
+        &self,
+        files: &[Partition],
+        name: &str,
+        ids: &[MemoryId],
+    ) -> HashMap<MemoryId, Memory> {
+        let Some(file) = files.iter().find(|file| &*file.name == name) else {
             return HashMap::new();
         };
-        if partition.tenant.is_some() && !self.stores.rows.has_file(name) {
-            return HashMap::new();
-        }
         let read = self
             .stores
             .rows
-            .reader(&partition)
+            .reader(file)
             .and_then(|reader| reader.snapshot(|snapshot| snapshot.memories(&ROLES, ids)));
         match read {
             Ok(memories) => memories

@@ -81,8 +81,8 @@ pub(super) fn of(stores: &Stores, memory: &Memory) -> Point {
             let namespace = memory.namespace.as_ref().map_or("", |ns| ns.as_str());
             let found = vectors.find(namespace, &key, &[value]);
             found.map(|found| {
-                let ids: Vec<PointId> = found.into_iter().map(|(_, id)| id).collect();
-                let is_there = !ids.is_empty();
+                let ids: Vec<PointId> = found.iter().filter_map(|(_, id)| id.clone()).collect();
+                let is_there = !found.is_empty();
                 (ids, is_there)
             })
         }
@@ -96,5 +96,8 @@ pub(super) fn of(stores: &Stores, memory: &Memory) -> Point {
 
 fn is_there(vectors: &dyn VectorReader, id: PointId) -> Result<(Vec<PointId>, bool), VectorError> {
     let found = vectors.capture(std::slice::from_ref(&id))?;
-    Ok((vec![id], !found.is_empty()))
+    Ok((
+        vec![id],
+        !found.images.is_empty() || !found.ambiguous.is_empty(),
+    ))
 }

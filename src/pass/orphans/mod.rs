@@ -11,7 +11,7 @@
 //!
 //! Rows without a point, points without a namespace and broken chains are counted and never removed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::clock::Timestamp;
 use crate::config::{self, PointRule};
 use crate::memory::{Namespace, PointId};
 use crate::plan::{Action, Finding, Plan, Reason, Sighting, Unread};
-use crate::store::MAIN;
 use crate::store::rows::{OwnerBook, RowError, Snapshot, Standing};
 use crate::store::vectors::point_id::Rule;
 use crate::store::vectors::{PointHead, Selector, VectorReader};
+use crate::store::{MAIN, NO_FILE};
 use crate::view::View;
 
 use super::removal::{self, Candidate};
@@ -219,17 +219,18 @@ impl Sweep<'_> {
             }
         };
         let keys = ledger::keys(config);
+        let mut unnamed = 0;
         if vectors.describe()?.namespace_indexed {
             for namespace in &swept {
                 cx.check_stop()?;
-                vectors.scroll(
+                unnamed += vectors.scroll(
                     Selector::Namespace(namespace.namespace.as_str()),
                     &keys,
                     &mut visit,
                 )?;
             }
         } else {
-            vectors.scroll(Selector::All, &keys, &mut visit)?;
+            unnamed += vectors.scroll(Selector::All, &keys, &mut visit)?;
         }
         cx.check_stop()?;
         cx.progress.end();
@@ -242,6 +243,7 @@ impl Sweep<'_> {
             matched,
             ..
         } = absent;
+        plan.found(Finding::PointWithoutKey, unnamed + keep_doubled(&mut drops));
         plan.found(
             Finding::RuleMismatch,
             keep_mismatched(&mut drops, &rows.ledger, &matched),
@@ -310,7 +312,7 @@ impl Sweep<'_> {
             return Some(Arc::clone(read));
         }
         let on_disk = self.view.has_file(tenant);
-        (!on_disk && matches!(owner, Owner::Deleted(_) | Owner::Unknown)).then(|| MAIN.into())
+        (!on_disk && matches!(owner, Owner::Deleted(_) | Owner::Unknown)).then(|| NO_FILE.into())
     }
 
     fn check_rows_exist(rows: &RowsRead, swept: &[Swept]) -> Result<(), PassError> {
@@ -362,6 +364,21 @@ fn keep_mismatched(drops: &mut Vec<Action>, ledger: &Ledger, matched: &BTreeSet<
         drop.reason().erases() || matched.contains(namespace) || ledger.live(namespace) == 0
     });
     (before - drops.len()) as u64
+}
+
+/// Points that share an id, in whatever spellings, stay: nobody could tell which is meant. Returns how many they are.
+fn keep_doubled(drops: &mut Vec<Action>) -> u64 {
+    let mut times: HashMap<PointId, u64> = HashMap::new();
+    for drop in &*drops {
+        if let Action::DropPoint { point, .. } = drop {
+            *times.entry(point.clone()).or_default() += 1;
+        }
+    }
+    times.retain(|_, times| *times > 1);
+    drops.retain(
+        |drop| !matches!(drop, Action::DropPoint { point, .. } if times.contains_key(point)),
+    );
+    times.into_values().sum()
 }
 
 /// Collects the points that no row calls for.

@@ -11,13 +11,39 @@ use crate::memory::{MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
 use crate::store::image::RowImage;
 
+/// A memory that another one replaced.
+#[derive(Debug, Clone)]
+struct Older {
+    id: MemoryId,
+    /// Whether its own row says so; else it is the row of the other one.
+    says_so: bool,
+}
+
+/// What becomes of a memory that was found before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shared {
+    /// It is passed over.
+    Once,
+    /// It is passed over unless its own row says where it belongs.
+    WhereItSaysSo,
+}
+
+/// A memory that none of those asked for hides, and what goes with it.
+pub(super) struct Head {
+    pub(super) id: MemoryId,
+    /// Everything behind it, deepest first.
+    pub(super) behind: Vec<Expected>,
+    /// Whether a memory of another namespace says that one of these superseded it.
+    pub(super) hides_foreign: bool,
+}
+
 /// What replaced what, in one table.
 pub(super) struct Chains<'a> {
     conn: &'a Connection,
     mapping: &'a Mapping,
     namespaces: Namespaces<'a>,
     /// The memories directly behind a memory.
-    older: HashMap<MemoryId, Vec<MemoryId>>,
+    older: HashMap<MemoryId, Vec<Older>>,
     known: HashMap<MemoryId, Option<(Option<Namespace>, Version)>>,
 }
 
@@ -50,47 +76,93 @@ impl<'a> Chains<'a> {
                 continue;
             };
             if let Some(newer) = value::reference_of(row.get_ref(1)?, mapping.ids) {
-                chains.older.entry(newer).or_default().push(id.clone());
+                let older = Older {
+                    id: id.clone(),
+                    says_so: true,
+                };
+                chains.older.entry(newer).or_default().push(older);
             }
             if let Some(older) = value::reference_of(row.get_ref(2)?, mapping.ids) {
+                let older = Older {
+                    id: older,
+                    says_so: false,
+                };
                 chains.older.entry(id).or_default().push(older);
             }
         }
         Ok(chains)
     }
 
-    /// Everything behind a memory, deepest first. A chain that bites its tail ends where it began.
-    pub(super) fn behind(&mut self, root: &MemoryId) -> rusqlite::Result<Vec<Expected>> {
+    /// Of `ids`, the memories that hide behind no other one of them, each with everything behind it; of a ring, in
+    /// which each hides behind the next, the first one. Time and memory are linear in the rows that are reached.
+    ///
+    /// A memory that two heads say they replaced goes with one of them; what a row says of itself always counts.
+    pub(super) fn heads(&mut self, ids: &[MemoryId]) -> rusqlite::Result<Vec<Head>> {
+        let mut reached = HashSet::new();
+        let mut starts = Vec::new();
+        for id in ids {
+            if !reached.contains(id) {
+                self.follow(id, &mut reached, Shared::Once)?;
+                starts.push(id);
+            }
+        }
+        // A start can only be behind a later one: it would have been reached from an earlier one.
+        let mut taken = HashSet::new();
+        let mut heads = Vec::new();
+        for id in starts.into_iter().rev() {
+            if !taken.contains(id) {
+                heads.push(self.follow(id, &mut taken, Shared::WhereItSaysSo)?);
+            }
+        }
+        heads.reverse();
+        Ok(heads)
+    }
+
+    /// Everything behind a memory. A chain that bites its tail ends where it began. What is found is entered in `taken`.
+    fn follow(
+        &mut self,
+        root: &MemoryId,
+        taken: &mut HashSet<MemoryId>,
+        shared: Shared,
+    ) -> rusqlite::Result<Head> {
+        taken.insert(root.clone());
+        let mut head = Head {
+            id: root.clone(),
+            behind: Vec::new(),
+            hides_foreign: false,
+        };
         if !self.older.contains_key(root) {
-            return Ok(Vec::new());
+            return Ok(head);
         }
         let Some((namespace, _)) = self.look_up(root)? else {
-            return Ok(Vec::new());
+            return Ok(head);
         };
         let mut seen = HashSet::from([root.clone()]);
-        let mut behind: Vec<Expected> = Vec::new();
         let mut next = 0;
         let mut newer = root.clone();
         loop {
-            for id in self.older.get(&newer).cloned().unwrap_or_default() {
-                if !seen.insert(id.clone()) {
+            for Older { id, says_so } in self.older.get(&newer).cloned().unwrap_or_default() {
+                let again = says_so && shared == Shared::WhereItSaysSo;
+                if (taken.contains(&id) && !again) || !seen.insert(id.clone()) {
                     continue;
                 }
                 match self.look_up(&id)? {
                     Some((other, version)) if other == namespace => {
-                        behind.push(Expected { id, version });
+                        taken.insert(id.clone());
+                        head.behind.push(Expected { id, version });
                     }
-                    _ => {}
+                    Some(_) => head.hides_foreign |= says_so,
+                    None => {}
                 }
             }
-            let Some(following) = behind.get(next) else {
+            let Some(following) = head.behind.get(next) else {
                 break;
             };
             newer = following.id.clone();
             next += 1;
         }
-        behind.reverse();
-        Ok(behind)
+        head.behind.reverse();
+        Ok(head)
     }
 
     fn look_up(&mut self, id: &MemoryId) -> rusqlite::Result<Option<(Option<Namespace>, Version)>> {

@@ -6,7 +6,9 @@
 //!
 //! Policy: a walk never takes another memory along. The column that says which memory superseded a row is an edge
 //! whether or not the schema declares it, and always cascades: hidden memories go with the one that hides them, and a
-//! removal that does not name them all is stopped. Only a memory of another namespace is left, whatever it says.
+//! removal that does not name them all is stopped. A memory of another namespace is never touched: one that refers to
+//! a memory by a foreign key keeps it, whatever the key does when its parent goes; one that only names it in a column
+//! without a key stays hidden behind nothing.
 //!
 //! Child columns without an index are looked up in an index of our own, see `loose`.
 
@@ -32,6 +34,8 @@ pub(super) struct Dependents {
     memories: usize,
     /// Which rows follow which.
     pub(super) edges: Vec<Edge>,
+    /// Whether the column that says what superseded a memory is a foreign key.
+    pub(super) declares_supersession: bool,
 }
 
 /// What a walk found.
@@ -56,13 +60,6 @@ pub(super) struct Detached {
     pub(super) row: RowImage,
     /// The columns that lose their value, and what they get instead.
     pub(super) set: Vec<(String, SqlValue)>,
-}
-
-impl Walk {
-    /// Whether nothing speaks against the removal.
-    pub(super) fn is_free(&self) -> bool {
-        self.forbidden_by.is_none() && !self.takes_along
-    }
 }
 
 impl Dependents {
@@ -91,6 +88,7 @@ impl Dependents {
             tables,
             memories,
             edges,
+            declares_supersession: false,
         };
         dependents.add_supersession(conn, mapping)?;
         dependents.keep_reachable();
@@ -113,6 +111,7 @@ impl Dependents {
         if let Some(edge) = declared {
             edge.on_delete = OnDelete::Cascade;
             edge.is_supersession = true;
+            self.declares_supersession = true;
             return Ok(());
         }
         let edge = Edge::supersession(conn, memories, mapping, column)?;
@@ -150,12 +149,12 @@ impl Dependents {
         Ok(())
     }
 
-    /// Whether a row can ever forbid a removal, or a removal ever take another memory along: beyond the column that
-    /// says what superseded a memory, some edge that forbids, or that cascades into the memories.
+    /// Whether a row can ever forbid a removal, or a removal ever reach another memory: beyond the column that says what
+    /// superseded a memory, some edge that forbids, or that leads back into the memories.
     pub(super) fn can_block(&self, mapping: &Mapping) -> bool {
         self.edges.iter().any(|edge| match edge.on_delete {
             OnDelete::Forbid => true,
-            OnDelete::Set(_) => false,
+            OnDelete::Set(_) => edge.child == self.memories,
             OnDelete::Cascade => {
                 let follows_ids = edge.is_supersession && edge.keys == [mapping.id.as_str()];
                 edge.child == self.memories && !follows_ids

@@ -93,13 +93,13 @@ pub enum RowError {
 /// What kind of trouble a [`RowError`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowErrorKind {
-    /// There is no store at the path.
+    /// There is no store at the path, or what is there is no database.
     Missing,
     /// The schema does not match the mapping.
     Schema,
     /// Another connection holds the lock: later it may work.
     Busy,
-    /// The file is damaged, or no database.
+    /// The file is damaged.
     Corrupt,
     /// Everything else: permissions, full disk, failing disk.
     Other,
@@ -136,15 +136,22 @@ impl RowError {
     #[must_use]
     pub fn kind(&self) -> RowErrorKind {
         match self {
-            Self::Open(OpenError::NotADatabase { .. }) => RowErrorKind::Corrupt,
             Self::Open(
-                OpenError::Missing { .. } | OpenError::NotAFile { .. } | OpenError::Empty { .. },
+                OpenError::Missing { .. }
+                | OpenError::NotAFile { .. }
+                | OpenError::Empty { .. }
+                | OpenError::NotADatabase { .. },
             ) => RowErrorKind::Missing,
             Self::NoTable { .. }
             | Self::NoColumn { .. }
             | Self::Schema { .. }
             | Self::Probe { .. } => RowErrorKind::Schema,
-            Self::Open(OpenError::ReadOnly { .. } | OpenError::Io { .. })
+            Self::Open(
+                OpenError::ReadOnly { .. }
+                | OpenError::HotJournal { .. }
+                | OpenError::Denied { .. }
+                | OpenError::Io { .. },
+            )
             | Self::Shared { .. }
             | Self::NoOwners { .. }
             | Self::UnreadableOwners { .. } => RowErrorKind::Other,
@@ -166,6 +173,15 @@ impl RowError {
             Self::Open(OpenError::Empty { .. }) => Some(
                 "a failed copy leaves such a file: restore it, or let the application create its tables",
             ),
+            Self::Open(OpenError::NotADatabase { .. }) => Some(
+                "check store.rows.path; an encrypted database cannot be read, a damaged one has to be restored",
+            ),
+            Self::Open(OpenError::HotJournal { .. }) => {
+                Some("the application was killed while it wrote: let it open the database once")
+            }
+            Self::Open(
+                OpenError::Denied { .. } | OpenError::ReadOnly { .. } | OpenError::Io { .. },
+            ) => Some(ACCESS),
             Self::Shared { .. } => Some(
                 "a symbolic or hard link makes one database the file of two tenants: remove the link",
             ),
@@ -178,10 +194,13 @@ impl RowError {
             Self::NoOwners { .. } | Self::UnreadableOwners { .. } => {
                 Some("check store.owners; nothing is swept until it can be read")
             }
-            Self::Open(_) | Self::Schema { .. } => None,
-            Self::Io { source, .. } => (source.kind() == io::ErrorKind::PermissionDenied)
-                .then_some("hypnos needs to read and write the file and its folder"),
-            Self::Sqlite { source, .. } => match source.sqlite_error_code()? {
+            Self::Schema { .. } => None,
+            Self::Io { source, .. } => {
+                (source.kind() == io::ErrorKind::PermissionDenied).then_some(ACCESS)
+            }
+            Self::Open(OpenError::Sqlite(source)) | Self::Sqlite { source, .. } => match source
+                .sqlite_error_code()?
+            {
                 ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                     Some("another program holds the lock; hypnos tries again on its next run")
                 }
@@ -195,6 +214,9 @@ impl RowError {
         }
     }
 }
+
+/// What hypnos must be allowed to do.
+const ACCESS: &str = "hypnos needs to read and write the file and its folder";
 
 /// A list of names, as a sentence has it.
 struct Listed<'a>(&'a [String]);

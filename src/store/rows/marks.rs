@@ -5,6 +5,9 @@
 //! when the memory was used and since when it has been known. What is done is done once: a row that bears the mark
 //! already is not marked again, and nothing is carried over twice.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use rusqlite::{OptionalExtension, TransactionBehavior};
 
 use super::loose::Scan;
@@ -26,6 +29,15 @@ pub struct Change {
     pub mark: Option<Mark>,
     /// The memory that takes over.
     pub survivor: Option<Survivor>,
+}
+
+/// How one memory is marked.
+struct Marking<'a> {
+    mark: &'a Mark,
+    role: &'a BoundRole,
+    column: &'a str,
+    /// Another value of the column.
+    like: Option<&'a SqlValue>,
 }
 
 /// The marks that a schema has a column for.
@@ -161,26 +173,38 @@ impl Writer {
     }
 
     fn change_together(&self, changes: &[Change]) -> Result<Vec<Fate>, RowError> {
-        let values = changes
+        let columns = changes
             .iter()
             .map(|change| {
                 change
                     .mark
                     .as_ref()
-                    .map(|mark| self.written(mark))
+                    .map(|mark| self.column(mark))
                     .transpose()
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let likes = self.likes(columns.iter().flatten())?;
         let transaction = self.begin(TransactionBehavior::Immediate)?;
         self.require_bound()?;
-        if values.iter().any(Option::is_none) {
+        if columns.iter().any(Option::is_none) {
             self.index_references(Scan::NewRows)?;
         }
         let mut fates = Vec::with_capacity(changes.len());
-        for (change, value) in changes.iter().zip(values) {
-            fates.push(match value {
-                Some((column, value)) => self.mark(change, &column, value)?,
-                None => self.fold(change)?,
+        for (change, column) in changes.iter().zip(&columns) {
+            fates.push(match (column, &change.mark) {
+                (Some((role, column)), Some(mark)) => {
+                    let like = likes.get(column).and_then(Option::as_ref);
+                    self.mark(
+                        change,
+                        &Marking {
+                            mark,
+                            role,
+                            column,
+                            like,
+                        },
+                    )?
+                }
+                _ => self.fold(change)?,
             });
         }
         self.loose
@@ -194,7 +218,7 @@ impl Writer {
     }
 
     /// Marks one memory.
-    fn mark(&self, change: &Change, column: &str, value: SqlValue) -> Result<Fate, RowError> {
+    fn mark(&self, change: &Change, marking: &Marking<'_>) -> Result<Fate, RowError> {
         let table = &self.bound.mapping.table;
         let root = &change.unit.root;
         match self.current(root) {
@@ -202,10 +226,7 @@ impl Writer {
             Err(error) => return Err(RowError::sqlite("compare memories")(error)),
             Ok(None) => return Ok(Fate::Absent),
             Ok(Some(row)) if row != *root => {
-                let is_done = change
-                    .mark
-                    .as_ref()
-                    .is_some_and(|mark| self.bears(&row, mark));
+                let is_done = self.bears(&row, marking.mark);
                 return Ok(if is_done {
                     Fate::Removed
                 } else {
@@ -218,8 +239,9 @@ impl Writer {
             return Ok(Fate::Changed);
         };
         self.guarded(|writer| {
+            let value = writer.written(marking, root)?;
             Ok(writer.carry(survivor.as_ref(), root)?
-                && writer.execute(&table.update_sql([column]), table, root, &[value])?)
+                && writer.execute(&table.update_sql([marking.column]), table, root, &[value])?)
         })
     }
 
@@ -295,55 +317,88 @@ impl Writer {
         }
     }
 
-    /// The column that a mark sets, and what it sets it to.
-    fn written(&self, mark: &Mark) -> Result<(String, SqlValue), RowError> {
+    /// The column that a mark sets.
+    fn column(&self, mark: &Mark) -> Result<(&BoundRole, &str), RowError> {
         let mapping = &self.bound.mapping;
         let role = mapping.role(role_of(mark));
-        let Some((role, column)) = role.and_then(|role| Some((role, role.column.clone()?))) else {
-            return Err(RowError::schema(format!(
-                "table {:?} has no {} that can be set",
-                mapping.table.name,
-                name_of(mark)
-            )));
-        };
-        let value = match mark {
-            Mark::Ended { at } | Mark::Deleted { at } | Mark::Confirmed { at } => {
-                let like = self
-                    .neighbour(&column, role)
-                    .map_err(RowError::sqlite("look for a time to write alike"))?;
-                time::encode(*at, &role.time, like.as_ref())
-            }
-            Mark::Superseded { by } => match by {
-                MemoryId::Integer(id) => SqlValue::Integer(*id),
-                MemoryId::Text(id) => SqlValue::Text(id.as_bytes().to_vec()),
-                MemoryId::Bytes(id) => SqlValue::Blob(id.to_vec()),
-            },
-        };
-        Ok((column, value))
+        role.and_then(|role| Some((role, role.column.as_deref()?)))
+            .ok_or_else(|| {
+                RowError::schema(format!(
+                    "table {:?} has no {} that can be set",
+                    mapping.table.name,
+                    name_of(mark)
+                ))
+            })
     }
 
-    /// Another value of a column of times, to write alike; one of the creation times, where the column has none.
-    fn neighbour(&self, column: &str, role: &BoundRole) -> rusqlite::Result<Option<SqlValue>> {
-        let mapping = &self.bound.mapping;
-        let first = |column: &str| {
-            self.conn
-                .query_row(
-                    &format!(
-                        "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
-                        mapping.from()
-                    ),
-                    [],
-                    |row| Ok(SqlValue::from(row.get_ref(0)?)),
-                )
-                .optional()
+    /// What a mark sets its column to. A time is written as the column is written elsewhere; in an empty column, as the
+    /// creation of the same memory is.
+    fn written(&self, marking: &Marking<'_>, root: &RowImage) -> rusqlite::Result<SqlValue> {
+        let at = match marking.mark {
+            Mark::Ended { at } | Mark::Deleted { at } | Mark::Confirmed { at } => *at,
+            Mark::Superseded { by } => {
+                return Ok(match by {
+                    MemoryId::Integer(id) => SqlValue::Integer(*id),
+                    MemoryId::Text(id) => SqlValue::Text(id.as_bytes().to_vec()),
+                    MemoryId::Bytes(id) => SqlValue::Blob(id.to_vec()),
+                });
+            }
         };
-        if let Some(value) = first(&quoted(column))? {
-            return Ok(Some(value));
+        let like = match marking.like {
+            Some(value) => Some(value.clone()),
+            None => self.creation(marking.role, root)?,
+        };
+        Ok(time::encode(at, &marking.role.time, like.as_ref()))
+    }
+
+    /// For each column that is to be set, another value of it, to write alike; each is looked for once, since it may
+    /// take the whole table to see that there is none.
+    fn likes<'a>(
+        &self,
+        columns: impl Iterator<Item = &'a (&'a BoundRole, &'a str)>,
+    ) -> Result<BTreeMap<&'a str, Option<SqlValue>>, RowError> {
+        let mut likes = BTreeMap::new();
+        for (_, column) in columns {
+            if let Entry::Vacant(like) = likes.entry(*column) {
+                let found = self.neighbour(column);
+                like.insert(found.map_err(RowError::sqlite("look for a value to write alike"))?);
+            }
         }
-        match mapping.role(Role::CreatedAt) {
-            Some(created_at) if role.time == created_at.time => first(created_at.expression()),
-            _ => Ok(None),
+        Ok(likes)
+    }
+
+    fn neighbour(&self, column: &str) -> rusqlite::Result<Option<SqlValue>> {
+        let sql = format!(
+            "SELECT {column} FROM {} WHERE {column} IS NOT NULL AND {column} <> '' LIMIT 1",
+            self.bound.mapping.from(),
+            column = quoted(column),
+        );
+        self.conn
+            .query_row(&sql, [], |row| Ok(SqlValue::from(row.get_ref(0)?)))
+            .optional()
+    }
+
+    /// When a memory was created, as it is stored, if that is written like `role`.
+    fn creation(&self, role: &BoundRole, root: &RowImage) -> rusqlite::Result<Option<SqlValue>> {
+        let mapping = &self.bound.mapping;
+        let Some(created_at) = mapping.role(Role::CreatedAt) else {
+            return Ok(None);
+        };
+        if role.time != created_at.time {
+            return Ok(None);
         }
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {} = ?1",
+            created_at.expression(),
+            mapping.from(),
+            quoted(&mapping.id)
+        );
+        self.conn
+            .prepare_cached(&sql)?
+            .query_row([root.get(&mapping.id)], |row| {
+                Ok(SqlValue::from(row.get_ref(0)?))
+            })
+            .optional()
     }
 }
 

@@ -36,7 +36,7 @@ mod tests;
 pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, Standing};
-pub use reader::{Blocker, Census, Reader, Snapshot};
+pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
 pub use restore::{LeftReason, LeftRow, Restored};
 pub use writer::{Fate, Wanted, Writer};
 
@@ -109,7 +109,7 @@ impl RowStore {
     /// The row database of a tenant, whether it exists or not; the one file in a store without tenants. `None` for a
     /// name that no folder or file can have, such as `../x`.
     #[must_use]
-    pub fn partition(&self, tenant: &str) -> Option<Partition> {
+    pub(in crate::store) fn partition(&self, tenant: &str) -> Option<Partition> {
         if !self.rows.is_per_tenant() {
             return Some(self.main());
         }

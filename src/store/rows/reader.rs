@@ -4,16 +4,17 @@
 //! row versions that it expects come from the same state of the file.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, Row, Transaction, TransactionBehavior};
 
-use super::chains::Chains;
+use super::chains::{Chains, Head};
 use super::dependents::{Dependents, Walk};
 use super::loose::{Loose, Scan};
-use super::mapping::Mapping;
+use super::mapping::{Mapping, Namespaces};
 use super::marks::Marks;
 use super::{Partition, RowError, open, schema, value};
 use crate::config;
@@ -56,33 +57,59 @@ impl Bound {
         })
     }
 
-    /// Whether a memory of the same namespace hides behind those of a removal, and is not part of it.
-    pub(super) fn has_grown(
+    /// What speaks against a removal, by what a walk from its rows found.
+    pub(super) fn blocker(
         &self,
         conn: &Connection,
         root: &RowImage,
         walk: &Walk,
-    ) -> rusqlite::Result<bool> {
-        if walk.hidden.is_empty() {
-            return Ok(false);
+    ) -> rusqlite::Result<Option<Blocker>> {
+        if walk.takes_along {
+            return Ok(Some(Blocker::TakesAlong));
         }
-        let mapping = &self.mapping;
-        let mut namespaces = mapping.namespaces();
-        let mut namespace = |row: &RowImage| -> rusqlite::Result<Option<Namespace>> {
-            let id = row.get(&mapping.id).map(value::as_ref);
-            let Some(id) = id.and_then(value::id_of) else {
-                return Ok(None);
-            };
-            let found = mapping.fetch_with_namespace(conn, &id, &mut namespaces)?;
-            Ok(found.and_then(|(_, namespace)| namespace))
-        };
-        let ours = namespace(root)?;
-        for row in &walk.hidden {
-            if namespace(row)? == ours {
-                return Ok(true);
+        let is_memory = |row: &&RowImage| row.table == self.mapping.table.name;
+        let detached: Vec<&RowImage> = walk
+            .detached
+            .iter()
+            .map(|found| &found.row)
+            .filter(is_memory)
+            .collect();
+        if !walk.hidden.is_empty() || !detached.is_empty() {
+            let mut namespaces = self.mapping.namespaces();
+            let ours = self.namespace(conn, root, &mut namespaces)?;
+            let mut is_foreign = false;
+            for row in &walk.hidden {
+                if self.namespace(conn, row, &mut namespaces)? == ours {
+                    return Ok(Some(Blocker::TakesAlong));
+                }
+                is_foreign |= self.dependents.declares_supersession;
+            }
+            for row in detached {
+                is_foreign |= self.namespace(conn, row, &mut namespaces)? != ours;
+            }
+            if is_foreign {
+                return Ok(Some(Blocker::Foreign));
             }
         }
-        Ok(false)
+        let referenced = |table: &String| Blocker::Referenced {
+            table: table.clone(),
+        };
+        Ok(walk.forbidden_by.as_ref().map(referenced))
+    }
+
+    /// Whose memory a row is.
+    fn namespace(
+        &self,
+        conn: &Connection,
+        row: &RowImage,
+        namespaces: &mut Namespaces<'_>,
+    ) -> rusqlite::Result<Option<Namespace>> {
+        let id = row.get(&self.mapping.id).map(value::as_ref);
+        let Some(id) = id.and_then(value::id_of) else {
+            return Ok(None);
+        };
+        let found = self.mapping.fetch_with_namespace(conn, &id, namespaces)?;
+        Ok(found.and_then(|(_, namespace)| namespace))
     }
 
     /// Compiles every statement that reads memories.
@@ -202,18 +229,23 @@ impl Reader {
         self.pragma("journal_mode")
     }
 
-    /// How many rows of the whole file violate a foreign key, enforced or not.
+    /// How many rows of the whole file violate a foreign key, enforced or not. `None` when a key names columns of its
+    /// parent that are no key there, so that `SQLite` cannot check it.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or a foreign key does not fit its parent table.
-    pub fn foreign_key_check(&self) -> Result<u64, RowError> {
-        self.snapshot
+    /// When the file cannot be read.
+    pub fn foreign_key_check(&self) -> Result<Option<u64>, RowError> {
+        let sql = "SELECT count(*) FROM pragma_foreign_key_check";
+        match self
+            .snapshot
             .conn
-            .query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
-                count_at(row, 0)
-            })
-            .map_err(RowError::sqlite("check the foreign keys"))
+            .query_row(sql, [], |row| count_at(row, 0))
+        {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => Ok(None),
+            Err(error) => Err(RowError::sqlite("check the foreign keys")(error)),
+        }
     }
 
     /// Checks the file for damage; returns the first that was found.
@@ -255,6 +287,27 @@ pub enum Blocker {
     },
     /// The schema would take another memory along, which is not hidden behind it.
     TakesAlong,
+    /// A memory of another namespace refers to it by a foreign key.
+    Foreign,
+}
+
+impl fmt::Display for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Referenced { table } => write!(f, "a row of table {table:?} forbids it"),
+            Self::TakesAlong => f.write_str("another memory would go along"),
+            Self::Foreign => f.write_str("a memory of another namespace refers to it"),
+        }
+    }
+}
+
+/// What becomes of memories that are to be removed.
+#[derive(Debug, Default)]
+pub struct Removals {
+    /// Those that can go, in order, each with the memories hidden behind it, deepest first.
+    pub free: Vec<(MemoryId, Vec<Expected>)>,
+    /// Those that must be left alone, and why.
+    pub blocked: Vec<(MemoryId, Blocker)>,
 }
 
 /// How many memories there are.
@@ -350,66 +403,73 @@ impl Snapshot {
         self.bound().mapping.marks()
     }
 
-    /// The memories hidden behind each of `ids`, deepest first: superseded by it, by those, and so on, as either side
-    /// of a replacement tells it. Ids with nothing behind them are left out; a memory of another namespace is never
-    /// behind one. Reads the table once, however many ids there are.
+    /// Sorts out how memories can be removed. One that hides behind another of them (superseded by it, by those that it
+    /// superseded, and so on, as either side of a replacement tells it) goes with that one and is not named on its own;
+    /// of a ring, the first of `ids` stands for all. A memory of another namespace is never behind one.
+    ///
+    /// Where a memory must be left alone, those behind it are looked at on their own. The table is read once, and
+    /// nothing else where the schema cannot forbid anything.
     ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn hidden_behind(
-        &self,
-        ids: &[MemoryId],
-    ) -> Result<HashMap<MemoryId, Vec<Expected>>, RowError> {
-        let bound = self.bound();
-        let find = || -> rusqlite::Result<HashMap<MemoryId, Vec<Expected>>> {
-            let mut chains = Chains::read(&self.conn, &bound.mapping)?;
-            let mut hidden = HashMap::new();
-            for id in ids {
-                let behind = chains.behind(id)?;
-                if !behind.is_empty() {
-                    hidden.insert(id.clone(), behind);
-                }
-            }
-            Ok(hidden)
-        };
-        find().map_err(RowError::sqlite("follow superseded memories"))
+    pub fn removals(&self, ids: &[MemoryId]) -> Result<Removals, RowError> {
+        self.sort_out(ids)
+            .map_err(RowError::sqlite("follow superseded memories"))
     }
 
-    /// Those of `ids` that must be left alone, and why. Costs nothing where the schema cannot forbid anything.
-    ///
-    /// # Errors
-    ///
-    /// When a row cannot be read.
-    pub fn blockers(&self, ids: &[MemoryId]) -> Result<HashMap<MemoryId, Blocker>, RowError> {
+    fn sort_out(&self, ids: &[MemoryId]) -> rusqlite::Result<Removals> {
         let bound = self.bound();
-        let (mapping, dependents) = (&bound.mapping, &bound.dependents);
-        if !dependents.can_block(mapping) {
-            return Ok(HashMap::new());
+        let mut loose = Loose::default();
+        if bound.dependents.can_block(&bound.mapping) {
+            loose.refresh(&self.conn, &bound.dependents, Scan::Tables)?;
         }
-        let find = || -> rusqlite::Result<HashMap<MemoryId, Blocker>> {
-            let mut loose = Loose::default();
-            loose.refresh(&self.conn, dependents, Scan::Tables)?;
-            let mut chains = Chains::read(&self.conn, mapping)?;
-            let mut blockers = HashMap::new();
-            for id in ids {
-                let Some(root) = mapping.fetch(&self.conn, id)? else {
-                    continue;
-                };
-                let mut rows = vec![root];
-                for hidden in chains.behind(id)? {
-                    rows.extend(mapping.fetch(&self.conn, &hidden.id)?);
-                }
-                let walk = dependents.walk(&self.conn, &loose, &rows)?;
-                if walk.takes_along || bound.has_grown(&self.conn, &rows[0], &walk)? {
-                    blockers.insert(id.clone(), Blocker::TakesAlong);
-                } else if let Some(table) = walk.forbidden_by {
-                    blockers.insert(id.clone(), Blocker::Referenced { table });
+        let mut chains = Chains::read(&self.conn, &bound.mapping)?;
+        let mut removals = Removals::default();
+        let mut waiting = ids.to_vec();
+        while !waiting.is_empty() {
+            let mut settled: HashSet<MemoryId> = HashSet::new();
+            let known = removals.blocked.len();
+            for head in chains.heads(&waiting)? {
+                settled.insert(head.id.clone());
+                if let Some(blocker) = self.blocker(&bound, &loose, &head)? {
+                    removals.blocked.push((head.id, blocker));
+                } else {
+                    settled.extend(head.behind.iter().map(|hidden| hidden.id.clone()));
+                    removals.free.push((head.id, head.behind));
                 }
             }
-            Ok(blockers)
+            if removals.blocked.len() == known {
+                break;
+            }
+            waiting.retain(|id| !settled.contains(id));
+        }
+        Ok(removals)
+    }
+
+    /// What speaks against removing a memory with all behind it.
+    fn blocker(
+        &self,
+        bound: &Bound,
+        loose: &Loose,
+        head: &Head,
+    ) -> rusqlite::Result<Option<Blocker>> {
+        let (mapping, dependents) = (&bound.mapping, &bound.dependents);
+        if head.hides_foreign && dependents.declares_supersession {
+            return Ok(Some(Blocker::Foreign));
+        }
+        if !dependents.can_block(mapping) {
+            return Ok(None);
+        }
+        let mut rows = Vec::with_capacity(1 + head.behind.len());
+        for id in std::iter::once(&head.id).chain(head.behind.iter().map(|hidden| &hidden.id)) {
+            rows.extend(mapping.fetch(&self.conn, id)?);
+        }
+        let Some(root) = rows.first() else {
+            return Ok(None);
         };
-        find().map_err(RowError::sqlite("look for rows that forbid a removal"))
+        let walk = dependents.walk(&self.conn, loose, &rows)?;
+        bound.blocker(&self.conn, root, &walk)
     }
 
     /// Counts the memories.

@@ -173,6 +173,6 @@ fn instant(text: &str) -> Timestamp {
 
 /// Prepares one removal that must be possible.
 fn unit(writer: &mut Writer, id: MemoryId, behind: &[MemoryId]) -> Unit {
-    let units = writer.units(&[wanted(id, behind)]).unwrap();
+    let units = writer.units(&[wanted(id, behind)], usize::MAX).unwrap();
     units.into_iter().next().unwrap().unwrap()
 }

@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
-use super::reader::Bound;
+use super::reader::{Blocker, Bound};
 use super::schema::Table;
 use super::{Partition, RowError, open, schema};
 use crate::config;
@@ -76,37 +76,61 @@ impl Writer {
     /// Copies what the removal of each target would take. `None` for one that cannot be removed as it is wanted: the
     /// memory or one behind it is gone, something else hides behind it by now, or the schema forbids it.
     ///
+    /// Ends with the first target that makes the copies larger than `budget`, in bytes: there may be fewer than targets,
+    /// but there is always one.
+    ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn units(&mut self, targets: &[Wanted]) -> Result<Vec<Option<Unit>>, RowError> {
+    pub fn units(
+        &mut self,
+        targets: &[Wanted],
+        budget: usize,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
         self.refresh()?;
-        let transaction = self.begin(TransactionBehavior::Deferred)?;
-        let units: rusqlite::Result<_> = targets.iter().map(|target| self.unit(target)).collect();
-        let units = units.map_err(RowError::sqlite("copy memories"))?;
-        drop(transaction);
-        Ok(units)
+        self.copies(targets, budget, |writer, target| writer.unit(target))
     }
 
-    /// Copies memories alone, without anything that hangs on them: what ending them takes.
+    /// Copies memories alone, without anything that hangs on them: what ending them takes. Ends early like
+    /// [`Self::units`].
     ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn roots(&mut self, ids: &[MemoryId]) -> Result<Vec<Option<Unit>>, RowError> {
+    pub fn roots(
+        &mut self,
+        ids: &[MemoryId],
+        budget: usize,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
         self.rebind()?;
-        let transaction = self.begin(TransactionBehavior::Deferred)?;
-        let root = |id| {
-            let row = self.bound.mapping.fetch(&self.conn, id)?;
+        self.copies(ids, budget, |writer, id| {
+            let row = writer.bound.mapping.fetch(&writer.conn, id)?;
             Ok(row.map(|root| Unit {
                 root,
                 behind: Vec::new(),
                 children: Vec::new(),
                 detached: Vec::new(),
             }))
-        };
-        let units: rusqlite::Result<_> = ids.iter().map(root).collect();
-        let units = units.map_err(RowError::sqlite("copy memories"))?;
+        })
+    }
+
+    /// Copies what each target takes, in one state of the file, until the copies are larger than `budget`.
+    fn copies<T>(
+        &self,
+        targets: &[T],
+        budget: usize,
+        copy: impl Fn(&Self, &T) -> rusqlite::Result<Option<Unit>>,
+    ) -> Result<Vec<Option<Unit>>, RowError> {
+        let transaction = self.begin(TransactionBehavior::Deferred)?;
+        let (mut units, mut bytes) = (Vec::new(), 0);
+        for target in targets {
+            let unit = copy(self, target).map_err(RowError::sqlite("copy memories"))?;
+            bytes += unit.as_ref().map_or(0, Unit::bytes);
+            units.push(unit);
+            if bytes > budget {
+                break;
+            }
+        }
         drop(transaction);
         Ok(units)
     }
@@ -222,7 +246,7 @@ impl Writer {
             }
         }
         let walk = self.walk(&root, &behind)?;
-        let is_free = walk.is_free() && !self.bound.has_grown(&self.conn, &root, &walk)?;
+        let is_free = self.bound.blocker(&self.conn, &root, &walk)?.is_none();
         Ok(is_free.then(|| Unit {
             root,
             behind,
@@ -251,11 +275,10 @@ impl Writer {
             }
         }
         let walk = self.walk(&unit.root, &unit.behind)?;
-        if walk.takes_along || self.bound.has_grown(&self.conn, &unit.root, &walk)? {
-            return Ok(Err(Fate::Changed));
-        }
-        if walk.forbidden_by.is_some() {
-            return Ok(Err(Fate::Blocked));
+        match self.bound.blocker(&self.conn, &unit.root, &walk)? {
+            Some(Blocker::TakesAlong) => return Ok(Err(Fate::Changed)),
+            Some(Blocker::Referenced { .. } | Blocker::Foreign) => return Ok(Err(Fate::Blocked)),
+            None => {}
         }
         let detached: Vec<&RowImage> = walk.detached.iter().map(|found| &found.row).collect();
         let same = same_rows(&walk.children.iter().collect::<Vec<_>>(), &unit.children)

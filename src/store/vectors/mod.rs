@@ -1,6 +1,9 @@
 //! The vector store: what the passes need of it, and the two backends that give it.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+
+use rusqlite::ErrorCode;
 
 use crate::config;
 use crate::memory::PointId;
@@ -12,7 +15,7 @@ pub mod point_id;
 pub mod qdrant;
 pub mod sqlite;
 
-use crate::store::sqlite::Access;
+use crate::store::sqlite::{Access, OpenError};
 
 /// Opens the configured vector store. A Qdrant server is reached in the same way for reading and for writing.
 ///
@@ -79,6 +82,15 @@ pub struct Description {
     pub namespace_indexed: bool,
 }
 
+/// Copies of points, and what could not be copied.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Whole copies of the points that exist.
+    pub images: Vec<PointImage>,
+    /// Ids under which there is more than one point: nobody could tell which is meant, so none of them is touched.
+    pub ambiguous: BTreeSet<PointId>,
+}
+
 /// A vector store, seen from a pass: nothing here writes.
 ///
 /// Every method is all or nothing: an answer that is partial, late or not confirmed is an error, never a short list.
@@ -105,7 +117,8 @@ pub trait VectorReader: Send {
     /// When the store cannot say.
     fn count(&self, of: Selector<'_>) -> Result<u64, VectorError>;
 
-    /// Visits points page by page, with the payload `keys` asked for, until `visit` breaks.
+    /// Visits points page by page, with the payload `keys` asked for, until `visit` breaks. Returns how many it could
+    /// not show, because their key is no id.
     ///
     /// # Errors
     ///
@@ -115,10 +128,11 @@ pub trait VectorReader: Send {
         of: Selector<'_>,
         keys: &[&str],
         visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
-    ) -> Result<(), VectorError>;
+    ) -> Result<u64, VectorError>;
 
     /// Finds the points of a namespace whose payload `key` has one of `values` (an integer there matches its decimal
-    /// text). One value may have several points, and a value without a point is not in the answer.
+    /// text). One value may have several points, and a value without a point is not in the answer. `None` stands for a
+    /// point whose key is no id.
     ///
     /// # Errors
     ///
@@ -128,7 +142,7 @@ pub trait VectorReader: Send {
         namespace: &str,
         key: &str,
         values: &[String],
-    ) -> Result<Vec<(String, PointId)>, VectorError>;
+    ) -> Result<Vec<(String, Option<PointId>)>, VectorError>;
 
     /// The vectors that passes compare, of those of `ids` that exist and have one; order is not kept.
     ///
@@ -142,20 +156,22 @@ pub trait VectorReader: Send {
     /// # Errors
     ///
     /// When they cannot be read.
-    fn capture(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError>;
+    fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError>;
 }
 
 /// A vector store, seen from [`crate::apply`].
 pub trait VectorStore: VectorReader {
-    /// Removes `ids`, and returns only when all were seen to be gone. Ids that do not exist are no error.
+    /// Removes the points that are still as they were captured, and returns those that are left: written anew since
+    /// then, there again by now, or one of several under an id. All others were seen to be gone. Points that do not
+    /// exist are no error.
     ///
     /// # Errors
     ///
-    /// When the removal was not confirmed, or a point is still there: then any of them may be gone.
-    fn remove(&self, ids: &[PointId]) -> Result<(), VectorError>;
+    /// When the removal was not confirmed, or a point is still there as it was: then any of them may be gone.
+    fn remove(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError>;
 
     /// Puts points back as they were captured, and returns only when the store has confirmed it. A point that exists
-    /// by now is overwritten: ask first.
+    /// by now is left as it is.
     ///
     /// # Errors
     ///
@@ -229,14 +245,96 @@ pub enum VectorError {
         /// What the store said.
         reason: String,
     },
+    /// The file of the SQLite backend could not be opened.
+    #[error("open the vector database")]
+    Open(#[from] OpenError),
     /// The SQLite backend.
     #[error("{doing}")]
     Sqlite {
         /// Verb and object.
-        doing: String,
+        doing: &'static str,
         /// The cause.
         source: rusqlite::Error,
     },
+}
+
+impl VectorError {
+    /// Whether what the configuration names is not there.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing { .. }
+                | Self::Open(
+                    OpenError::Missing { .. }
+                        | OpenError::NotAFile { .. }
+                        | OpenError::Empty { .. }
+                )
+        )
+    }
+
+    /// What an operator can do about it, where there is something to say beyond the message.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing { .. } => Some("check [store.vectors] against what the store has"),
+            Self::Unreachable { .. } => {
+                Some("is the server running, and is `url` its gRPC port (6334, not 6333)?")
+            }
+            Self::Unauthorized { .. } => Some(
+                "give the key as the credential qdrant-api-key, as HYPNOS_QDRANT_API_KEY, or as `api_key`",
+            ),
+            Self::MissingIndex { .. } => Some("create a keyword index for that payload key"),
+            Self::Open(error) => hint_of_open(error),
+            Self::Sqlite { source, .. } => hint_of_sqlite(source),
+            Self::Timeout { .. }
+            | Self::NotCompleted { .. }
+            | Self::StillThere { .. }
+            | Self::Malformed(_)
+            | Self::Interrupted
+            | Self::Refused { .. } => None,
+        }
+    }
+}
+
+/// The application or its user may write where hypnos may not.
+const NO_PERMISSION: &str =
+    "hypnos needs to read and write the file and its folder: run it as the user of the application";
+
+fn hint_of_open(error: &OpenError) -> Option<&'static str> {
+    match error {
+        OpenError::Missing { .. } | OpenError::NotAFile { .. } => {
+            Some("check store.vectors.path; hypnos never creates a vector database")
+        }
+        OpenError::Empty { .. } => Some(
+            "a failed copy leaves such a file: restore it, or let the application create its tables",
+        ),
+        OpenError::NotADatabase { .. } => {
+            Some("check store.vectors.path; hypnos cannot read an encrypted database")
+        }
+        OpenError::ReadOnly { .. } | OpenError::Denied { .. } => Some(NO_PERMISSION),
+        OpenError::HotJournal { .. } => Some(
+            "start the application once, so that it plays its journal back, or let hypnos write in the folder",
+        ),
+        OpenError::Io { source, .. } => {
+            (source.kind() == std::io::ErrorKind::PermissionDenied).then_some(NO_PERMISSION)
+        }
+        OpenError::Sqlite(source) => hint_of_sqlite(source),
+    }
+}
+
+fn hint_of_sqlite(error: &rusqlite::Error) -> Option<&'static str> {
+    match error.sqlite_error_code()? {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            Some("another program holds the lock; hypnos tries again on its next run")
+        }
+        ErrorCode::DatabaseCorrupt => Some("restore the vector database from a backup"),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {
+            Some(NO_PERMISSION)
+        }
+        ErrorCode::DiskFull => Some("free space on the disk of the vector database"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -281,5 +379,43 @@ mod tests {
             matches!(refusal, Some(VectorError::Unreachable { .. })),
             "{refusal:?}"
         );
+    }
+    #[test]
+    fn a_file_that_cannot_be_used_has_a_hint_of_its_own() {
+        use rusqlite::ffi;
+
+        let path = || "v.db".into();
+        let io = |kind: std::io::ErrorKind| OpenError::Io {
+            path: path(),
+            source: kind.into(),
+        };
+        let sqlite =
+            |code| OpenError::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        for (error, is_missing, hint) in [
+            (OpenError::Missing { path: path() }, true, "never creates"),
+            (OpenError::NotAFile { path: path() }, true, "never creates"),
+            (OpenError::Empty { path: path() }, true, "a failed copy"),
+            (OpenError::NotADatabase { path: path() }, false, "encrypted"),
+            (
+                OpenError::ReadOnly { path: path() },
+                false,
+                "read and write",
+            ),
+            (
+                io(std::io::ErrorKind::PermissionDenied),
+                false,
+                "read and write",
+            ),
+            (sqlite(ffi::SQLITE_READONLY), false, "read and write"),
+            (sqlite(ffi::SQLITE_CANTOPEN), false, "read and write"),
+            (sqlite(ffi::SQLITE_BUSY), false, "holds the lock"),
+            (sqlite(ffi::SQLITE_CORRUPT), false, "from a backup"),
+        ] {
+            let error = VectorError::from(error);
+            let told = error.hint().unwrap_or_default();
+            assert!(told.contains(hint), "{error:?}: {told}");
+            assert!(!told.contains("gRPC"), "{error:?}: {told}");
+            assert_eq!(error.is_missing(), is_missing, "{error:?}");
+        }
     }
 }

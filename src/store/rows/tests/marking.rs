@@ -10,7 +10,11 @@ fn end(unit: Unit, at: Timestamp) -> Change {
 }
 
 fn root(writer: &mut Writer, id: i64) -> Unit {
-    writer.roots(&[n(id)]).unwrap().remove(0).unwrap()
+    writer
+        .roots(&[n(id)], usize::MAX)
+        .unwrap()
+        .remove(0)
+        .unwrap()
 }
 
 /// Memories that count how and when they were used.
@@ -18,8 +22,8 @@ fn used(more: &str) -> World {
     World::new(&format!(
         "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT, uses, created INTEGER, used TEXT, {more});
          INSERT INTO memories(id, content, uses, created, used) VALUES
-           (1, 'stays', 2, 500, '2026-01-02 00:00:00'), (2, 'same', 3, 400, '2026-03-04T05:06:07Z'),
-           (3, 'also', NULL, 600, NULL), (4, 'bare', '7', 500, NULL);"
+           (1, 'stays', 2, 1700000500, '2026-01-02 00:00:00'), (2, 'same', 3, 1700000400, '2026-03-04T05:06:07Z'),
+           (3, 'also', NULL, 1700000600, NULL), (4, 'bare', '7', 1700000500, NULL);"
     ))
     .role(Role::Content, "content")
     .role(Role::Uses, "uses")
@@ -39,7 +43,11 @@ fn merge(world: &World, writer: &mut Writer, gone: i64, into: i64, mark: Option<
                 id: n(gone),
                 behind: vec![],
             };
-            writer.units(&[wanted]).unwrap().remove(0).unwrap()
+            writer
+                .units(&[wanted], usize::MAX)
+                .unwrap()
+                .remove(0)
+                .unwrap()
         },
         mark,
         survivor: Some(Survivor {
@@ -61,10 +69,10 @@ fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
     let mut writer = world.writer();
     let changes = [2, 3].map(|gone| merge(&world, &mut writer, gone, 1, superseded(1)));
     let after = [
-        "1 5 400 2026-03-04T05:06:07Z NULL",
-        "2 3 400 2026-03-04T05:06:07Z 1",
-        "3 NULL 600 NULL 1",
-        "4 7 500 NULL NULL",
+        "1 5 1700000400 2026-03-04T05:06:07Z NULL",
+        "2 3 1700000400 2026-03-04T05:06:07Z 1",
+        "3 NULL 1700000600 NULL 1",
+        "4 7 1700000500 NULL NULL",
     ];
     for _ in 0..2 {
         let fates = writer.change_units(&changes).unwrap();
@@ -73,7 +81,10 @@ fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
     }
     let text = merge(&world, &mut writer, 1, 4, superseded(4));
     assert_eq!(writer.change_units(&[text]).unwrap(), [Fate::Removed]);
-    assert_eq!(world.query(STATE)[3], "4 12 400 2026-03-04T05:06:07Z NULL");
+    assert_eq!(
+        world.query(STATE)[3],
+        "4 12 1700000400 2026-03-04T05:06:07Z NULL"
+    );
 }
 
 #[test]
@@ -124,7 +135,7 @@ fn without_a_column_for_it_a_merge_deletes() {
     let left = world.query(STATE);
     assert_eq!(
         (left.len(), left[0].as_str()),
-        (3, "1 5 400 2026-03-04T05:06:07Z NULL")
+        (3, "1 5 1700000400 2026-03-04T05:06:07Z NULL")
     );
     assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Absent]);
     assert_eq!(world.query(STATE), left);
@@ -166,7 +177,10 @@ fn a_survivor_may_be_used_meanwhile_but_not_edited_hidden_or_gone() {
                 "{meanwhile}"
             );
             if fate == Fate::Removed {
-                assert_eq!(world.query(STATE)[0], "1 12 400 2026-05-05 00:00:00 NULL");
+                assert_eq!(
+                    world.query(STATE)[0],
+                    "1 12 1700000400 2026-05-05 00:00:00 NULL"
+                );
             } else {
                 assert_eq!(world.dump(), before, "{meanwhile}");
             }
@@ -187,7 +201,7 @@ fn a_refused_mark_carries_nothing_over() {
 
 #[test]
 fn a_creation_that_a_life_counts_from_stays() {
-    for (life, created) in [("7", "500"), ("NULL", "400")] {
+    for (life, created) in [("7", "1700000500"), ("NULL", "1700000400")] {
         let world = used("superseded INTEGER, life INTEGER")
             .role(Role::SupersededBy, "superseded")
             .role(Role::Ttl, "life");
@@ -251,7 +265,7 @@ fn ending_sets_valid_to_and_nothing_else() {
         .role(Role::ValidTo, format);
         let mut writer = world.writer();
         let at = instant("2026-11-29T18:27:27.5Z");
-        let roots = writer.roots(&[n(1), n(2), n(9)]).unwrap();
+        let roots = writer.roots(&[n(1), n(2), n(9)], usize::MAX).unwrap();
         let [Some(one), Some(two), None] = &roots[..] else {
             panic!("{roots:?}")
         };
@@ -285,7 +299,7 @@ fn an_end_that_the_schema_refuses_blocks_only_its_memory() {
     .role(Role::ValidTo, "valid_to:epoch_s");
     let mut writer = world.writer();
     let at = instant("2026-11-29T18:27:27Z");
-    let roots = writer.roots(&[n(1), n(2)]).unwrap();
+    let roots = writer.roots(&[n(1), n(2)], usize::MAX).unwrap();
     let units: Vec<_> = roots
         .into_iter()
         .map(|unit| end(unit.unwrap(), at))
@@ -305,7 +319,7 @@ fn an_end_that_a_trigger_rolls_back_blocks_only_its_memory() {
         .role(Role::ValidTo, "valid_to:epoch_s");
         let mut writer = world.writer();
         let at = instant("2026-11-29T18:27:27Z");
-        let roots = writer.roots(&[n(1), n(2), n(3)]).unwrap();
+        let roots = writer.roots(&[n(1), n(2), n(3)], usize::MAX).unwrap();
         let units: Vec<_> = roots
             .into_iter()
             .map(|unit| end(unit.unwrap(), at))
@@ -334,4 +348,50 @@ fn a_schema_without_valid_to_ends_nothing() {
     let at = instant("2026-11-29T18:27:27Z");
     let error = writer.change_units(&[end(unit, at)]).unwrap_err();
     assert_eq!(error.kind(), RowErrorKind::Schema);
+}
+
+#[test]
+fn copies_end_with_the_one_that_breaks_the_budget() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT);
+         INSERT INTO memories SELECT value, hex(zeroblob(5000)) FROM json_each('[1, 2, 3, 4, 5]');",
+    );
+    let mut writer = world.writer();
+    let ids: Vec<MemoryId> = (1..=5).map(n).collect();
+    let targets: Vec<Wanted> = ids.iter().map(|id| wanted(id.clone(), &[])).collect();
+    for (budget, copied) in [
+        (0, 1),
+        (9_000, 1),
+        (15_000, 2),
+        (45_000, 5),
+        (usize::MAX, 5),
+    ] {
+        assert_eq!(writer.units(&targets, budget).unwrap().len(), copied);
+        assert_eq!(writer.roots(&ids, budget).unwrap().len(), copied);
+    }
+}
+
+/// What cannot be read of one memory, when it is ended, is that memory's own trouble.
+#[test]
+fn an_end_whose_creation_cannot_be_read_blocks_only_its_memory() {
+    let world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, meta TEXT, valid_to TEXT);
+         INSERT INTO memories(id, meta) VALUES (1, '{broken'), (2, '{\"at\":\"2026-01-01T00:00:00Z\"}');
+         ALTER TABLE memories ADD COLUMN created_at TEXT AS (json_extract(meta, '$.at'));",
+    )
+    .role(Role::ValidTo, "valid_to:text")
+    .role(Role::CreatedAt, "created_at:text");
+    let mut writer = world.writer();
+    let at = instant("2026-11-29T18:27:27Z");
+    let roots = writer.roots(&[n(1), n(2)], usize::MAX).unwrap();
+    let units: Vec<_> = roots
+        .into_iter()
+        .map(|unit| end(unit.unwrap(), at))
+        .collect();
+    let fates = writer.change_units(&units).unwrap();
+    assert_eq!(fates, [Fate::Blocked, Fate::Removed]);
+    assert_eq!(
+        world.query("SELECT id, valid_to FROM memories"),
+        ["1 NULL", "2 2026-11-29T18:27:27Z"]
+    );
 }

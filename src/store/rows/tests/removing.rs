@@ -120,7 +120,7 @@ fn a_unit_is_not_prepared_when_something_else_hides_behind_it() {
         wanted(n(1), &[n(2), n(9)]),
         wanted(n(9), &[]),
     ];
-    let units = writer.units(&targets).unwrap();
+    let units = writer.units(&targets, usize::MAX).unwrap();
     let possible: Vec<bool> = units.iter().map(Option::is_some).collect();
     assert_eq!(possible, [false, true, false, false]);
 }
@@ -199,7 +199,7 @@ fn a_reference_that_cannot_be_emptied_forbids() {
     );
     let units = world
         .writer()
-        .units(&[wanted(n(1), &[]), wanted(n(2), &[])])
+        .units(&[wanted(n(1), &[]), wanted(n(2), &[])], usize::MAX)
         .unwrap();
     assert!(units[0].is_none() && units[1].is_some());
 }

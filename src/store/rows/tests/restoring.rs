@@ -48,7 +48,9 @@ fn what_was_removed_comes_back_as_it_was() {
         );
         assert_eq!(rows(&world), before);
     }
-    let again = writer.units(&[wanted(t("new"), &[t("old")])]).unwrap();
+    let again = writer
+        .units(&[wanted(t("new"), &[t("old")])], usize::MAX)
+        .unwrap();
     assert_eq!(again, [Some(unit)]);
 }
 

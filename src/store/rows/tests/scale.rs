@@ -1,7 +1,5 @@
 //! That no work grows with the table where it must not.
 
-use std::ops::ControlFlow;
-
 use super::*;
 use crate::clock::Stopwatch;
 
@@ -29,7 +27,7 @@ fn removing_reads_no_whole_table_in_its_transaction() {
     let mut writer = world.writer();
     let targets: Vec<Wanted> = (1..=100).map(|i| wanted(n(i * 10), &[])).collect();
     let units: Vec<Unit> = writer
-        .units(&targets)
+        .units(&targets, usize::MAX)
         .unwrap()
         .into_iter()
         .map(Option::unwrap)
@@ -71,59 +69,4 @@ fn many_rows_that_lose_one_reference_are_copied_in_linear_time() {
     assert_eq!(unit.detached.len(), links);
     // Compared pair by pair, it takes minutes.
     assert!(watch.elapsed() < Duration::from_secs(20));
-}
-
-#[test]
-#[ignore = "a million rows"]
-fn a_million_rows() {
-    for index in [
-        "",
-        "CREATE INDEX i ON memories(superseded_by); CREATE INDEX j ON tags(memory);",
-    ] {
-        let world = big(1_000_000, index);
-        let watch = Stopwatch::start();
-        let lap = |what: &str| println!("{:>8.2} s  {what}", watch.elapsed().as_secs_f64());
-        let reader = world.reader();
-        lap("opened");
-        let mut ids = Vec::new();
-        let hidden = reader
-            .snapshot(|s| {
-                let roles = [Role::CreatedAt, Role::ExpiresAt, Role::SupersededBy];
-                s.scan(&roles, &mut |memory| {
-                    if let Some(MemoryId::Integer(id)) = memory.id
-                        && id % 10 == 2
-                        && memory.expires_at.latest().is_some()
-                    {
-                        ids.push(n(id));
-                    }
-                    ControlFlow::Continue(())
-                })?;
-                lap("scanned");
-                let hidden = s.hidden_behind(&ids)?;
-                lap("hidden behind");
-                s.versions(&ids)?;
-                lap("versions");
-                assert!(s.blockers(&ids)?.is_empty());
-                s.census()?;
-                lap("census");
-                Ok::<_, RowError>(hidden)
-            })
-            .unwrap();
-        assert_eq!((ids.len(), hidden.len()), (100_000, 100_000));
-        let mut writer = world.writer();
-        for batch in ids.chunks(5_000) {
-            let targets: Vec<Wanted> = batch
-                .iter()
-                .map(|id| wanted(id.clone(), &[hidden[id][0].id.clone()]))
-                .collect();
-            let units = writer.units(&targets).unwrap();
-            let units: Vec<Unit> = units.into_iter().map(Option::unwrap).collect();
-            let held = Stopwatch::start();
-            let fates = writer.delete_units(&units).unwrap();
-            assert!(fates.iter().all(|fate| *fate == Fate::Removed));
-            println!("{:>8.3} s  batch", held.elapsed().as_secs_f64());
-        }
-        lap("removed");
-        assert_eq!(world.query("SELECT count(*) FROM memories"), ["800000"]);
-    }
 }

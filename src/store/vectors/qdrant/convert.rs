@@ -1,7 +1,8 @@
 //! Between the types of hypnos and the messages of the protocol.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use prost::Message as _;
 use qdrant_client::qdrant;
 use qdrant_client::qdrant::{
     Condition, DenseVector, Filter, MultiDenseVector, NamedVectors, PointStruct, RetrievedPoint,
@@ -127,6 +128,28 @@ pub(super) fn to_struct(point: RetrievedPoint) -> Result<PointStruct, VectorErro
         payload: point.payload,
         vectors: point.vectors.map(all_vectors).transpose()?,
     })
+}
+
+/// Whether two points have the same payload and, bit for bit, the same vectors.
+pub(super) fn is_same(a: &PointStruct, b: &PointStruct) -> bool {
+    let json = |point: &PointStruct| payload(point.payload.clone());
+    encoded_vectors(a) == encoded_vectors(b) && json(a) == json(b)
+}
+
+/// The vectors by name, each as the bytes of its message.
+fn encoded_vectors(point: &PointStruct) -> BTreeMap<&str, Vec<u8>> {
+    let vectors = point.vectors.as_ref();
+    match vectors.and_then(|vectors| vectors.vectors_options.as_ref()) {
+        None => BTreeMap::new(),
+        Some(vectors::VectorsOptions::Vector(vector)) => {
+            BTreeMap::from([("", vector.encode_to_vec())])
+        }
+        Some(vectors::VectorsOptions::Vectors(named)) => named
+            .vectors
+            .iter()
+            .map(|(name, vector)| (name.as_str(), vector.encode_to_vec()))
+            .collect(),
+    }
 }
 
 fn all_vectors(output: VectorsOutput) -> Result<Vectors, VectorError> {

@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) status: Option<UpdateStatus>,
     /// Removals that change nothing, although they are confirmed.
     pub(super) deaf_deletes: usize,
+    /// What an agent writes right after the next removal.
+    pub(super) after_delete: Option<RetrievedPoint>,
     /// Points that one message may hold.
     pub(super) largest: Option<usize>,
     /// The filter of the last scroll or count.
@@ -232,6 +234,7 @@ impl Service {
     async fn do_upsert(&self, request: UpsertPoints) -> Answer<PointsOperationResponse> {
         self.enter("upsert", request.points.len()).await?;
         assert_eq!(request.wait, Some(true));
+        assert_eq!(request.update_mode, Some(UpdateMode::InsertOnly.into()));
         for point in request.points {
             let retrieved = RetrievedPoint {
                 id: point.id.clone(),
@@ -265,6 +268,9 @@ impl Service {
             for id in &list.ids {
                 state.points.remove(&key(id));
             }
+        }
+        if let Some(point) = state.after_delete.take() {
+            state.points.insert(key(point.id.as_ref().unwrap()), point);
         }
         drop(state);
         Ok(self.written())

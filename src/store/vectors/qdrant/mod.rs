@@ -3,22 +3,21 @@
 //! Mechanics: [`calls`] makes single calls safe (time, retries, stop), [`convert`] translates, [`read`] and [`mod@write`]
 //! put the operations of the trait together from pages and batches that fit one message.
 //!
-//! Policy: a write counts when the server says Completed and a read afterwards shows it. A listing counts when its last
+//! Policy: a write counts when the server says Completed and a read afterwards shows it. A point is removed when a read
+//! right before shows it as it was captured: the server has no conditional removal, so what is written between that
+//! read and the removal, one round trip, is lost. A listing counts when its last
 //! page has come. A point belongs to a namespace when its key has exactly that one value: the filter of the server
 //! also finds lists that contain it, and those are left alone.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use qdrant_client::qdrant::vectors_config::Config as VectorsConfig;
-use qdrant_client::qdrant::{CollectionInfo, Distance, PayloadSchemaType, VectorParams};
+use qdrant_client::qdrant::{CollectionInfo, PayloadSchemaType, VectorParams};
 
 use crate::config;
-use crate::memory::PointId;
 use crate::stop::Stop;
-use crate::store::image::PointImage;
 
-use super::{Description, PointHead, Selector, VectorError, VectorReader, VectorStore};
+use super::VectorError;
 use calls::Calls;
 
 mod calls;
@@ -153,78 +152,4 @@ impl From<CollectionInfo> for Schema {
 /// Points of `bytes` each that one message holds, at least one and at most `most`.
 fn page_of(bytes: u64, most: usize) -> usize {
     usize::try_from(MESSAGE_BYTES / bytes.max(1)).map_or(most, |page| page.clamp(1, most))
-}
-
-impl VectorReader for QdrantVectors {
-    fn describe(&self) -> Result<Description, VectorError> {
-        let health = self
-            .calls
-            .run("asking for the version", |client| async move {
-                client.health_check().await
-            })?;
-        let compared = self.schema.dense.get(&self.vector);
-        let distance = compared
-            .and_then(|params| Distance::try_from(params.distance).ok())
-            .filter(|distance| *distance != Distance::UnknownDistance)
-            .map(|distance| distance.as_str_name().to_owned());
-        Ok(Description {
-            backend: "qdrant",
-            version: health.version,
-            points: self.count(Selector::All)?,
-            dimensions: compared.map(|params| params.size),
-            distance,
-            vectors: self
-                .schema
-                .dense
-                .keys()
-                .chain(&self.schema.sparse)
-                .cloned()
-                .collect(),
-            namespace_indexed: self.is_namespace_indexed(),
-        })
-    }
-
-    fn namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
-        self.list_namespaces()
-    }
-
-    fn count(&self, of: Selector<'_>) -> Result<u64, VectorError> {
-        self.count_points(of)
-    }
-
-    fn scroll(
-        &self,
-        of: Selector<'_>,
-        keys: &[&str],
-        visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
-    ) -> Result<(), VectorError> {
-        self.scroll_heads(of, keys, visit)
-    }
-
-    fn find(
-        &self,
-        namespace: &str,
-        key: &str,
-        values: &[String],
-    ) -> Result<Vec<(String, PointId)>, VectorError> {
-        self.find_points(namespace, key, values)
-    }
-
-    fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
-        self.get_vectors(ids)
-    }
-
-    fn capture(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError> {
-        self.get_images(ids)
-    }
-}
-
-impl VectorStore for QdrantVectors {
-    fn remove(&self, ids: &[PointId]) -> Result<(), VectorError> {
-        self.delete_points(ids)
-    }
-
-    fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
-        self.upsert_images(images)
-    }
 }

@@ -1,12 +1,12 @@
 //! Reading: pages of a scroll, counts, namespaces, points by id.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use prost::Message;
 use qdrant_client::qdrant::{
-    self, CountPoints, FacetCounts, Filter, GetPoints, PayloadIncludeSelector, PointStruct,
-    RetrievedPoint, ScrollPoints, ShardKeySelector, UpsertPoints, VectorsSelector,
+    self, CountPoints, Distance, FacetCounts, Filter, GetPoints, PayloadIncludeSelector,
+    PointStruct, RetrievedPoint, ScrollPoints, ShardKeySelector, UpsertPoints, VectorsSelector,
     WithPayloadSelector, WithVectorsSelector, facet_value, with_payload_selector,
     with_vectors_selector,
 };
@@ -14,7 +14,9 @@ use serde_json::{Map, Value};
 
 use crate::memory::PointId;
 use crate::store::image::PointImage;
-use crate::store::vectors::{PointHead, Selector, VectorError, payload};
+use crate::store::vectors::{
+    Captured, Description, PointHead, Selector, VectorError, VectorReader, payload,
+};
 
 use super::calls::Failure;
 use super::{PAYLOAD_GUESS, QdrantVectors, convert, page_of};
@@ -37,8 +39,47 @@ const FACET_GROWTH: u64 = 8;
 /// Points with the part of their payload that was asked for.
 type Page = Vec<(PointId, Map<String, Value>)>;
 
-impl QdrantVectors {
-    pub(super) fn count_points(&self, of: Selector<'_>) -> Result<u64, VectorError> {
+impl VectorReader for QdrantVectors {
+    fn describe(&self) -> Result<Description, VectorError> {
+        let health = self
+            .calls
+            .run("asking for the version", |client| async move {
+                client.health_check().await
+            })?;
+        let compared = self.schema.dense.get(&self.vector);
+        let distance = compared
+            .and_then(|params| Distance::try_from(params.distance).ok())
+            .filter(|distance| *distance != Distance::UnknownDistance)
+            .map(|distance| distance.as_str_name().to_owned());
+        Ok(Description {
+            backend: "qdrant",
+            version: health.version,
+            points: self.count(Selector::All)?,
+            dimensions: compared.map(|params| params.size),
+            distance,
+            vectors: self
+                .schema
+                .dense
+                .keys()
+                .chain(&self.schema.sparse)
+                .cloned()
+                .collect(),
+            namespace_indexed: self.is_namespace_indexed(),
+        })
+    }
+
+    fn namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
+        if self.is_namespace_indexed() {
+            match self.facet_namespaces() {
+                // A server that does not facet, or not that far, can still be asked for every point.
+                Err(VectorError::Refused { .. } | VectorError::MissingIndex { .. }) => {}
+                listed => return listed,
+            }
+        }
+        self.scroll_namespaces()
+    }
+
+    fn count(&self, of: Selector<'_>) -> Result<u64, VectorError> {
         let request = CountPoints {
             collection_name: self.calls.collection().to_owned(),
             filter: convert::filter(of, &self.namespace_key),
@@ -58,17 +99,119 @@ impl QdrantVectors {
             })
     }
 
-    pub(super) fn list_namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
-        if self.is_namespace_indexed() {
-            match self.facet_namespaces() {
-                // A server that does not facet, or not that far, can still be asked for every point.
-                Err(VectorError::Refused { .. } | VectorError::MissingIndex { .. }) => {}
-                listed => return listed,
+    fn scroll(
+        &self,
+        of: Selector<'_>,
+        keys: &[&str],
+        visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
+    ) -> Result<u64, VectorError> {
+        let mut asked = keys.to_vec();
+        asked.push(&self.namespace_key);
+        let filter = convert::filter(of, &self.namespace_key);
+        self.scroll_pages(filter, &asked, &mut |page| {
+            let heads: Vec<_> = page
+                .into_iter()
+                .filter(|(_, payload)| match of {
+                    Selector::Namespace(namespace) => self.is_of(payload, namespace),
+                    Selector::All | Selector::WithoutNamespace => true,
+                })
+                .map(|(id, payload)| PointHead {
+                    id,
+                    namespace: self.namespace_of(&payload),
+                    payload: payload::select(&payload, keys),
+                })
+                .collect();
+            if heads.is_empty() {
+                ControlFlow::Continue(())
+            } else {
+                visit(heads)
             }
-        }
-        self.scroll_namespaces()
+        })?;
+        // The server has no point without an id.
+        Ok(0)
     }
 
+    fn find(
+        &self,
+        namespace: &str,
+        key: &str,
+        values: &[String],
+    ) -> Result<Vec<(String, Option<PointId>)>, VectorError> {
+        let mut found = Vec::new();
+        for values in values.chunks(VALUES) {
+            let filter = convert::filter_matches(&self.namespace_key, namespace, key, values);
+            match self.find_among(filter, namespace, key, values) {
+                Ok(some) => found.extend(some),
+                // Strict mode wants an index for text and one for integers: with only one of them, the namespace is
+                // gone through instead.
+                Err(VectorError::MissingIndex { key: refused })
+                    if refused == key && self.schema.indexed.contains_key(key) =>
+                {
+                    let all = convert::filter(Selector::Namespace(namespace), &self.namespace_key);
+                    let all = all.unwrap_or_default();
+                    found.extend(self.find_among(all, namespace, key, values)?);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found
+            .into_iter()
+            .map(|(value, id)| (value, Some(id)))
+            .collect())
+    }
+
+    fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
+        let Some(params) = self.schema.dense.get(&self.vector) else {
+            return Ok(Vec::new());
+        };
+        let is_only_one = self.schema.dense.len() + self.schema.sparse.len() == 1;
+        let select = if is_only_one {
+            true.into()
+        } else {
+            WithVectorsSelector {
+                selector_options: Some(with_vectors_selector::SelectorOptions::Include(
+                    VectorsSelector {
+                        names: vec![self.vector.clone()],
+                    },
+                )),
+            }
+        };
+        let page = page_of(params.size * 4 + HEAD_BYTES, LARGEST_BATCH);
+        let mut vectors = Vec::with_capacity(ids.len());
+        self.get(ids, page, &include(&[]), &select, &mut |point| {
+            vectors.extend(convert::dense(point, &self.vector)?);
+            Ok(())
+        })?;
+        Ok(vectors)
+    }
+
+    fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError> {
+        let mut images = BTreeMap::new();
+        let mut ambiguous = BTreeSet::new();
+        self.get_whole(ids, &mut |id, mut point| {
+            let namespace = self.namespace_of(&convert::payload(point.payload.clone()));
+            let shard_key = point.shard_key.take();
+            let request = self.upsert(vec![convert::to_struct(point)?], shard_key);
+            let image = PointImage {
+                id: id.clone(),
+                namespace,
+                body: request.encode_to_vec(),
+            };
+            // Shards with keys of their own may each have a point of that id.
+            if images.insert(id.clone(), image).is_some() {
+                ambiguous.insert(id);
+            }
+            Ok(())
+        })?;
+        images.retain(|id, _| !ambiguous.contains(id));
+        Ok(Captured {
+            images: images.into_values().collect(),
+            ambiguous,
+        })
+    }
+}
+
+impl QdrantVectors {
     /// A list that is as long as was asked for may have been cut: only a shorter one is whole.
     fn facet_namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
         let mut limit = FACET_LIMIT;
@@ -114,62 +257,6 @@ impl QdrantVectors {
             ControlFlow::Continue(())
         })?;
         Ok(counts.into_iter().collect())
-    }
-
-    pub(super) fn scroll_heads(
-        &self,
-        of: Selector<'_>,
-        keys: &[&str],
-        visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
-    ) -> Result<(), VectorError> {
-        let mut asked = keys.to_vec();
-        asked.push(&self.namespace_key);
-        let filter = convert::filter(of, &self.namespace_key);
-        self.scroll_pages(filter, &asked, &mut |page| {
-            let heads: Vec<_> = page
-                .into_iter()
-                .filter(|(_, payload)| match of {
-                    Selector::Namespace(namespace) => self.is_of(payload, namespace),
-                    Selector::All | Selector::WithoutNamespace => true,
-                })
-                .map(|(id, payload)| PointHead {
-                    id,
-                    namespace: self.namespace_of(&payload),
-                    payload: payload::select(&payload, keys),
-                })
-                .collect();
-            if heads.is_empty() {
-                ControlFlow::Continue(())
-            } else {
-                visit(heads)
-            }
-        })
-    }
-
-    pub(super) fn find_points(
-        &self,
-        namespace: &str,
-        key: &str,
-        values: &[String],
-    ) -> Result<Vec<(String, PointId)>, VectorError> {
-        let mut found = Vec::new();
-        for values in values.chunks(VALUES) {
-            let filter = convert::filter_matches(&self.namespace_key, namespace, key, values);
-            match self.find_among(filter, namespace, key, values) {
-                Ok(some) => found.extend(some),
-                // Strict mode wants an index for text and one for integers: with only one of them, the namespace is
-                // gone through instead.
-                Err(VectorError::MissingIndex { key: refused })
-                    if refused == key && self.schema.indexed.contains_key(key) =>
-                {
-                    let all = convert::filter(Selector::Namespace(namespace), &self.namespace_key);
-                    let all = all.unwrap_or_default();
-                    found.extend(self.find_among(all, namespace, key, values)?);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found)
     }
 
     /// Those of the points under a filter that are of the namespace and have one of the values.
@@ -259,50 +346,28 @@ impl QdrantVectors {
         }
     }
 
-    pub(super) fn get_vectors(
+    /// Visits those of `ids` that exist, with their whole payload and every vector.
+    pub(super) fn get_whole(
         &self,
         ids: &[PointId],
-    ) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
-        let Some(params) = self.schema.dense.get(&self.vector) else {
-            return Ok(Vec::new());
-        };
-        let is_only_one = self.schema.dense.len() + self.schema.sparse.len() == 1;
-        let select = if is_only_one {
-            true.into()
-        } else {
-            WithVectorsSelector {
-                selector_options: Some(with_vectors_selector::SelectorOptions::Include(
-                    VectorsSelector {
-                        names: vec![self.vector.clone()],
-                    },
-                )),
-            }
-        };
-        let page = page_of(params.size * 4 + HEAD_BYTES, LARGEST_BATCH);
-        let mut vectors = Vec::with_capacity(ids.len());
-        self.get(ids, page, &include(&[]), &select, &mut |point| {
-            vectors.extend(convert::dense(point, &self.vector)?);
-            Ok(())
-        })?;
-        Ok(vectors)
+        visit: &mut dyn FnMut(PointId, RetrievedPoint) -> Result<(), VectorError>,
+    ) -> Result<(), VectorError> {
+        // What is asked for twice may come twice.
+        let ids: BTreeSet<PointId> = ids.iter().cloned().collect();
+        let ids: Vec<PointId> = ids.into_iter().collect();
+        let all = true;
+        self.get(
+            &ids,
+            self.whole_page(),
+            &all.into(),
+            &all.into(),
+            &mut |point| visit(convert::from_id(point.id.as_ref())?, point),
+        )
     }
 
-    pub(super) fn get_images(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError> {
-        let page = page_of(self.schema.vector_bytes() + PAYLOAD_GUESS, LARGEST_BATCH);
-        let mut images = Vec::with_capacity(ids.len());
-        self.get(ids, page, &true.into(), &true.into(), &mut |mut point| {
-            let id = convert::from_id(point.id.as_ref())?;
-            let namespace = self.namespace_of(&convert::payload(point.payload.clone()));
-            let shard_key = point.shard_key.take();
-            let request = self.upsert(vec![convert::to_struct(point)?], shard_key);
-            images.push(PointImage {
-                id,
-                namespace,
-                body: request.encode_to_vec(),
-            });
-            Ok(())
-        })?;
-        Ok(images)
+    /// Whole points that one message holds.
+    pub(super) fn whole_page(&self) -> usize {
+        page_of(self.schema.vector_bytes() + PAYLOAD_GUESS, LARGEST_BATCH)
     }
 
     /// The request that puts points back where they were: a collection whose shards have keys needs to be told.

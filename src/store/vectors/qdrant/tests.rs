@@ -1,4 +1,5 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use qdrant_client::qdrant::{
@@ -12,6 +13,9 @@ use tonic::{Code, Status};
 use super::fake::{Fake, Fault, collection_info};
 use super::*;
 use crate::clock::Stopwatch;
+use crate::memory::PointId;
+use crate::store::image::PointImage;
+use crate::store::vectors::{Description, PointHead, Selector, VectorReader, VectorStore};
 
 fn connect(fake: &Fake) -> QdrantVectors {
     QdrantVectors::connect(&fake.config(), "namespace", Stop::default()).unwrap()
@@ -38,6 +42,20 @@ fn heads(store: &QdrantVectors, of: Selector<'_>, keys: &[&str]) -> Vec<PointHea
     heads
 }
 
+/// Copies of points, of which none is ambiguous.
+fn copies(store: &QdrantVectors, ids: &[PointId]) -> Vec<PointImage> {
+    let captured = store.capture(ids).unwrap();
+    assert_eq!(captured.ambiguous, BTreeSet::new());
+    captured.images
+}
+
+/// Copies points and removes them all.
+fn take(store: &QdrantVectors, ids: &[PointId]) -> Vec<PointImage> {
+    let images = copies(store, ids);
+    assert_eq!(store.remove(&images).unwrap(), BTreeSet::new());
+    images
+}
+
 fn of_user(user: &str) -> Value {
     json!({ "namespace": format!("user:{user}") })
 }
@@ -52,9 +70,10 @@ fn a_write_that_is_not_completed_is_an_error() {
         let fake = Fake::start();
         fake.add([1], &of_user("a"));
         let store = connect(&fake);
-        let images = store.capture(&numbers([1])).unwrap();
+        let images = copies(&store, &numbers([1]));
         fake.state().status = Some(status);
-        for result in [store.remove(&numbers([1])), store.put_back(&images)] {
+        let removed = store.remove(&images).map(|_| ());
+        for result in [removed, store.put_back(&images)] {
             let error = result.unwrap_err();
             let VectorError::NotCompleted { status: said, .. } = &error else {
                 panic!("{error}");
@@ -68,16 +87,17 @@ fn a_write_that_is_not_completed_is_an_error() {
 fn a_removal_is_believed_only_when_the_points_are_gone() {
     let fake = Fake::start();
     fake.add(1..=3, &of_user("a"));
-    fake.state().deaf_deletes = 1;
     let store = connect(&fake);
-    let error = store.remove(&numbers(1..=3)).unwrap_err();
+    let images = copies(&store, &numbers(1..=9));
+    fake.state().deaf_deletes = 5;
+    let error = store.remove(&images).unwrap_err();
     assert!(
         matches!(error, VectorError::StillThere { left: 3 }),
         "{error}"
     );
-    let looks = fake.state().count_calls("get");
-    assert_eq!(looks, 5, "looked again a few times");
-    store.remove(&numbers(1..=9)).unwrap();
+    assert_eq!(fake.state().count_calls("delete"), 5, "tried a few times");
+    fake.state().deaf_deletes = 1;
+    assert_eq!(store.remove(&images).unwrap(), BTreeSet::new());
     assert!(fake.state().points.is_empty());
 }
 
@@ -97,7 +117,7 @@ fn what_is_transient_is_tried_again() {
             .fail("count", [status.clone(), status.clone(), status.clone()]);
         assert_eq!(store.count(Selector::All).unwrap(), 2, "{status}");
         fake.state().fail("delete", [status.clone()]);
-        store.remove(&numbers([1])).unwrap();
+        take(&store, &numbers([1]));
     }
 }
 
@@ -218,9 +238,9 @@ fn a_stop_ends_a_call_that_hangs() {
     let since = stopper.join().unwrap().elapsed();
     assert!(matches!(error, VectorError::Interrupted), "{error}");
     assert!(since < Duration::from_millis(300), "{since:?}");
-    let again = store.remove(&numbers([1])).unwrap_err();
+    let again = store.capture(&numbers([1])).unwrap_err();
     assert!(matches!(again, VectorError::Interrupted), "{again}");
-    assert_eq!(fake.state().count_calls("delete"), 0);
+    assert_eq!(fake.state().count_calls("get"), 0);
 }
 
 #[test]
@@ -247,9 +267,8 @@ fn messages_that_are_too_large_are_halved() {
     fake.state().largest = Some(100);
     let store = connect(&fake);
     assert_eq!(heads(&store, Selector::All, &["namespace"]).len(), 1_300);
-    let images = store.capture(&numbers(1..=1_300)).unwrap();
+    let images = take(&store, &numbers(1..=1_300));
     assert_eq!(images.len(), 1_300);
-    store.remove(&numbers(1..=1_300)).unwrap();
     assert!(fake.state().points.is_empty());
     store.put_back(&images).unwrap();
     assert_eq!(fake.state().points.len(), 1_300);
@@ -263,7 +282,7 @@ fn messages_that_are_too_large_are_halved() {
 fn removals_go_in_batches() {
     let fake = Fake::start();
     fake.add(1..=1_100, &of_user("a"));
-    connect(&fake).remove(&numbers(1..=1_100)).unwrap();
+    take(&connect(&fake), &numbers(1..=1_100));
     let state = fake.state();
     let sizes: Vec<_> = state
         .calls
@@ -430,7 +449,7 @@ fn payload_is_searched_by_text_and_integer() {
     let store = connect(&fake);
     let values = ["7", "07", "none"].map(ToOwned::to_owned);
     let found = store.find("user:a", "doc", &values).unwrap();
-    let expected = [1, 2, 4].map(|id| ("7".to_owned(), PointId::Number(id)));
+    let expected = [1, 2, 4].map(|id| ("7".to_owned(), Some(PointId::Number(id))));
     assert_eq!(found, expected);
     let filter = format!("{:?}", fake.state().filter);
     assert!(filter.contains("integers: [7]"), "{filter}");
@@ -541,9 +560,8 @@ fn what_is_put_back_has_every_vector_and_its_shard() {
         without_shard.payload = HashMap::new();
         fake.add_point(without_shard.clone());
         let store = connect(&fake);
-        let images = store.capture(&numbers([1, 2, 3])).unwrap();
+        let images = take(&store, &numbers([1, 2, 3]));
         assert_eq!(images.len(), 2);
-        store.remove(&numbers([1, 2])).unwrap();
         store.put_back(&images).unwrap();
         let back: Vec<_> = fake.state().points.values().cloned().collect();
         sent.vectors = point(1, kept).vectors;
@@ -552,11 +570,64 @@ fn what_is_put_back_has_every_vector_and_its_shard() {
 }
 
 #[test]
+fn only_what_is_as_it_was_copied_is_removed() {
+    let single = vectors_output::VectorsOptions::Vector;
+    let was = || point(1, single(dense(&[1.0, f32::NAN])));
+    let mut paid = was();
+    paid.payload.insert("n".to_owned(), 2.into());
+    let mut unpaid = was();
+    unpaid.payload.clear();
+    for (is_changed, now) in [
+        (false, was()),
+        (false, point(1, single(old(&[1.0, f32::NAN], None, None)))),
+        (true, point(1, single(dense(&[1.0, 2.0])))),
+        (true, point(1, named([("other", dense(&[1.0, f32::NAN]))]))),
+        (true, point(1, single(multi(&[&[1.0, f32::NAN]])))),
+        (true, point(1, single(sparse()))),
+        (true, paid),
+        (true, unpaid),
+    ] {
+        let fake = Fake::start();
+        fake.add_point(was());
+        fake.add([2], &of_user("a"));
+        let store = connect(&fake);
+        let images = copies(&store, &numbers([1, 2]));
+        fake.add_point(now.clone());
+        let left = store.remove(&images).unwrap();
+        let expected = if is_changed { numbers([1]) } else { vec![] };
+        assert_eq!(left, expected.into_iter().collect(), "{now:?}");
+        assert_eq!(
+            fake.state().points.len(),
+            usize::from(is_changed),
+            "{now:?}"
+        );
+    }
+}
+
+#[test]
+fn a_point_that_is_written_anew_after_its_removal_is_left() {
+    let fake = Fake::start();
+    fake.add(1..=3, &of_user("a"));
+    let store = connect(&fake);
+    let images = copies(&store, &numbers(1..=3));
+    let again = point(2, vectors_output::VectorsOptions::Vector(dense(&[9.0])));
+    fake.state().after_delete = Some(again.clone());
+    let left = store.remove(&images).unwrap();
+    assert_eq!(left, numbers([2]).into_iter().collect());
+    let points: Vec<_> = fake.state().points.values().cloned().collect();
+    assert_eq!(points, std::slice::from_ref(&again));
+    store.put_back(&images).unwrap();
+    let points: Vec<_> = fake.state().points.values().cloned().collect();
+    assert_eq!(points.len(), 3);
+    assert_eq!(points[1], again, "what is there is not overwritten");
+}
+
+#[test]
 fn a_copy_that_does_not_fit_is_refused() {
     let fake = Fake::start();
     fake.add(1..=2, &of_user("a"));
     let store = connect(&fake);
-    let images = store.capture(&numbers([1, 2])).unwrap();
+    let images = take(&store, &numbers([1, 2]));
     let swapped = PointImage {
         id: PointId::Number(2),
         namespace: None,
@@ -649,8 +720,10 @@ fn text_is_never_the_id_of_a_point() {
     fake.add([1], &of_user("a"));
     let store = connect(&fake);
     let ids = [PointId::Text("note-7".into())];
-    store.remove(&ids).unwrap();
-    assert_eq!(store.capture(&ids).unwrap(), []);
+    assert_eq!(take(&store, &ids), []);
+    let mut image = copies(&store, &numbers([1])).remove(0);
+    image.id = ids[0].clone();
+    assert_eq!(store.remove(&[image]).unwrap(), BTreeSet::new());
     assert_eq!(store.vectors(&ids).unwrap(), []);
     assert_eq!(fake.state().count_calls("delete"), 0);
 }

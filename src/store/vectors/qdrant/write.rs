@@ -1,23 +1,24 @@
 //! Writing: removals that were seen to be done, and points put back.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use prost::Message;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
     self, DeletePoints, PointStruct, PointsIdsList, PointsOperationResponse, PointsSelector,
-    UpdateStatus, UpsertPoints,
+    UpdateMode, UpdateStatus, UpsertPoints,
 };
 
 use crate::memory::PointId;
 use crate::store::image::PointImage;
-use crate::store::vectors::VectorError;
+use crate::store::vectors::{VectorError, VectorStore};
 
 use super::calls::Failure;
-use super::read::{LARGEST_BATCH, in_batches};
+use super::read::in_batches;
 use super::{MESSAGE_BYTES, QdrantVectors, convert};
 
-/// Waits before the reads that look again whether removed points are gone.
+/// Waits before the reads that look again whether removed points are gone, and points put back are there.
 const LOOK_AGAIN: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(200),
@@ -25,17 +26,102 @@ const LOOK_AGAIN: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 
-impl QdrantVectors {
-    pub(super) fn delete_points(&self, ids: &[PointId]) -> Result<(), VectorError> {
-        in_batches(ids, LARGEST_BATCH, |ids| {
-            let selected: Vec<_> = ids.iter().filter_map(convert::to_id).collect();
-            if selected.is_empty() {
-                return Ok(());
-            }
-            self.delete(selected)?;
-            self.see_gone(ids)?;
+impl VectorStore for QdrantVectors {
+    fn remove(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError> {
+        let images: Vec<_> = images
+            .iter()
+            .filter(|image| convert::to_id(&image.id).is_some())
+            .collect();
+        let mut left = BTreeSet::new();
+        in_batches(&images, self.whole_page(), |images| {
+            left.extend(self.remove_batch(images)?);
             Ok(())
-        })
+        })?;
+        Ok(left)
+    }
+
+    fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
+        let ids: Vec<_> = images.iter().map(|image| image.id.clone()).collect();
+        let present = self.present(&ids)?;
+        let mut requests: Vec<UpsertPoints> = Vec::new();
+        for image in images.iter().filter(|image| !present.contains(&image.id)) {
+            let single = self.read_image(image)?;
+            match requests
+                .iter_mut()
+                .find(|request| request.shard_key_selector == single.shard_key_selector)
+            {
+                Some(request) => request.points.extend(single.points),
+                None => requests.push(single),
+            }
+        }
+        for request in &requests {
+            for points in split_by_size(&request.points, MESSAGE_BYTES) {
+                in_batches(points, points.len(), |points| {
+                    self.insert_batch(request, points)
+                })?;
+            }
+        }
+        self.see_present(&ids)
+    }
+}
+
+impl QdrantVectors {
+    /// Removes those points that are as they were captured, and gives those that are not. A replica or a segment may
+    /// lag, and an agent may write again what it had written: what is there again as it was is removed again, a few
+    /// times, with longer and longer waits. Each removal follows the look that allows it.
+    fn remove_batch(&self, images: &[&PointImage]) -> Result<BTreeSet<PointId>, Failure> {
+        let mut same: Vec<&PointImage> = images.to_vec();
+        let mut left = BTreeSet::new();
+        let mut waits = std::iter::once(Duration::ZERO).chain(LOOK_AGAIN);
+        loop {
+            left.extend(self.compare(&mut same)?);
+            if same.is_empty() {
+                return Ok(left);
+            }
+            let Some(wait) = waits.next() else {
+                return Err(VectorError::StillThere { left: same.len() }.into());
+            };
+            self.delete(
+                same.iter()
+                    .filter_map(|image| convert::to_id(&image.id))
+                    .collect(),
+            )?;
+            self.calls.wait(wait)?;
+        }
+    }
+
+    /// Keeps those images whose point exists as they have it, and gives the ids of the other points that exist.
+    fn compare(&self, images: &mut Vec<&PointImage>) -> Result<BTreeSet<PointId>, VectorError> {
+        let ids: Vec<_> = images.iter().map(|image| image.id.clone()).collect();
+        let mut points: BTreeMap<PointId, PointStruct> = BTreeMap::new();
+        let mut others = BTreeSet::new();
+        self.get_whole(&ids, &mut |id, point| {
+            // In shards with keys of their own there may be another point of that id.
+            if points
+                .insert(id.clone(), convert::to_struct(point)?)
+                .is_some()
+            {
+                others.insert(id);
+            }
+            Ok(())
+        })?;
+        images.retain(|image| {
+            let is_same = |point: &PointStruct| {
+                let copy = UpsertPoints::decode(&image.body[..]);
+                copy.is_ok_and(
+                    |copy| matches!(&copy.points[..], [copy] if convert::is_same(copy, point)),
+                )
+            };
+            match points.get(&image.id) {
+                None => false,
+                Some(point) if is_same(point) && !others.contains(&image.id) => true,
+                Some(_) => {
+                    others.insert(image.id.clone());
+                    false
+                }
+            }
+        });
+        Ok(others)
     }
 
     fn delete(&self, ids: Vec<qdrant::PointId>) -> Result<(), Failure> {
@@ -56,41 +142,6 @@ impl QdrantVectors {
         Ok(())
     }
 
-    /// A replica or a segment may lag: looks a few times, with longer and longer waits.
-    fn see_gone(&self, ids: &[PointId]) -> Result<(), VectorError> {
-        let mut waits = LOOK_AGAIN.into_iter();
-        loop {
-            let left = self.present(ids)?.len();
-            match (left, waits.next()) {
-                (0, _) => return Ok(()),
-                (_, Some(wait)) => self.calls.wait(wait)?,
-                (left, None) => return Err(VectorError::StillThere { left }),
-            }
-        }
-    }
-
-    pub(super) fn upsert_images(&self, images: &[PointImage]) -> Result<(), VectorError> {
-        let mut requests: Vec<UpsertPoints> = Vec::new();
-        for image in images {
-            let single = self.read_image(image)?;
-            match requests
-                .iter_mut()
-                .find(|request| request.shard_key_selector == single.shard_key_selector)
-            {
-                Some(request) => request.points.extend(single.points),
-                None => requests.push(single),
-            }
-        }
-        for request in &requests {
-            for points in split_by_size(&request.points, MESSAGE_BYTES) {
-                in_batches(points, points.len(), |points| {
-                    self.upsert_batch(request, points)
-                })?;
-            }
-        }
-        self.see_present(images)
-    }
-
     /// Reads a copy, which must be of this collection.
     fn read_image(&self, image: &PointImage) -> Result<UpsertPoints, VectorError> {
         let unfit =
@@ -106,13 +157,16 @@ impl QdrantVectors {
         Ok(request)
     }
 
-    fn upsert_batch(&self, of: &UpsertPoints, points: &[PointStruct]) -> Result<(), Failure> {
+    /// Puts points where there are none. A server before 1.17 does not know that condition, and overwrites what was
+    /// written since [`Self::present`] was asked.
+    fn insert_batch(&self, of: &UpsertPoints, points: &[PointStruct]) -> Result<(), Failure> {
         let call = "putting points back";
         let request = UpsertPoints {
             points: points.to_vec(),
             collection_name: of.collection_name.clone(),
             wait: Some(true),
             shard_key_selector: of.shard_key_selector.clone(),
+            update_mode: Some(UpdateMode::InsertOnly.into()),
             ..UpsertPoints::default()
         };
         let answer = self.calls.run(call, |client| {
@@ -123,11 +177,10 @@ impl QdrantVectors {
         Ok(())
     }
 
-    fn see_present(&self, images: &[PointImage]) -> Result<(), VectorError> {
-        let ids: Vec<_> = images.iter().map(|image| image.id.clone()).collect();
+    fn see_present(&self, ids: &[PointId]) -> Result<(), VectorError> {
         let mut waits = LOOK_AGAIN.into_iter();
         loop {
-            let present = self.present(&ids)?;
+            let present = self.present(ids)?;
             if ids.iter().all(|id| present.contains(id)) {
                 return Ok(());
             }

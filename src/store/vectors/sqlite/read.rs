@@ -2,9 +2,9 @@
 //!
 //! Mechanics: a page is the next rows after a key. With an index on the namespace the rows of others are skipped by
 //! it; without one, each page is a window over all rows of which only the namespace's are shown, so that the whole
-//! table is gone through once and no more. Vectors are selected only by [`SqliteVectors::read_vectors`] and by copies.
+//! table is gone through once and no more. Vectors are selected only by [`VectorReader::vectors`] and by copies.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use rusqlite::types::ValueRef;
@@ -12,15 +12,21 @@ use serde_json::{Map, Value};
 
 use crate::memory::PointId;
 use crate::store::image::{PointImage, RowImage, SqlValue};
-use crate::store::vectors::{PointHead, Selector, VectorError, payload};
+use crate::store::vectors::{
+    Captured, Description, PointHead, Selector, VectorError, VectorReader, payload,
+};
 
+use super::locate::Located;
 use super::schema::{Table, path, quote};
-use super::{Located, SqliteVectors, failed, unsigned, values};
+use super::{SqliteVectors, failed, keys, unsigned, values};
 
 /// Rows that one page shows.
 const PAGE: usize = 1_000;
 /// Rows that one page looks at, when most of them may be someone else's.
 const WINDOW: usize = 4_000;
+
+/// Rows with what is shown of them; one whose key is no id has none.
+type Page = Vec<(Option<PointId>, SqlValue)>;
 
 /// What a scan needs of every row, beside its key.
 struct Columns {
@@ -38,25 +44,20 @@ struct Scan<'a> {
     page: usize,
 }
 
-impl SqliteVectors {
-    pub(super) fn dimensions(&self) -> Result<Option<u64>, VectorError> {
-        if self.dimensions.get().is_none() {
-            let Table { name, vector, .. } = &self.table;
-            let sql = format!(
-                "SELECT length({vector}) FROM {name} WHERE typeof({vector}) = 'blob' LIMIT 1"
-            );
-            let read = || {
-                let mut statement = self.connection.prepare(&sql)?;
-                let mut rows = statement.query([])?;
-                rows.next()?.map(|row| row.get(0)).transpose()
-            };
-            let bytes = read().map_err(failed("read the length of a vector"))?;
-            self.dimensions.set(bytes.map(|bytes| unsigned(bytes) / 4));
-        }
-        Ok(self.dimensions.get())
+impl VectorReader for SqliteVectors {
+    fn describe(&self) -> Result<Description, VectorError> {
+        Ok(Description {
+            backend: "sqlite",
+            version: rusqlite::version().to_owned(),
+            points: self.count(Selector::All)?,
+            dimensions: self.dimensions()?,
+            distance: None,
+            vectors: vec![String::new()],
+            namespace_indexed: self.table.namespace_indexed,
+        })
     }
 
-    pub(super) fn read_namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
+    fn namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
         self.check_stop()?;
         let Table {
             name, namespace, ..
@@ -81,7 +82,7 @@ impl SqliteVectors {
         read().map_err(failed("list the namespaces of points"))
     }
 
-    pub(super) fn read_count(&self, of: Selector<'_>) -> Result<u64, VectorError> {
+    fn count(&self, of: Selector<'_>) -> Result<u64, VectorError> {
         self.check_stop()?;
         let sql = format!(
             "SELECT count(*) FROM {} WHERE {}",
@@ -98,12 +99,12 @@ impl SqliteVectors {
             .map_err(failed("count points"))
     }
 
-    pub(super) fn read_pages(
+    fn scroll(
         &self,
         of: Selector<'_>,
         keys: &[&str],
         visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
-    ) -> Result<(), VectorError> {
+    ) -> Result<u64, VectorError> {
         let namespace = &self.table.namespace;
         let payload = match &self.table.payload {
             Some(payload) if !keys.is_empty() => format!("json({payload})"),
@@ -112,11 +113,13 @@ impl SqliteVectors {
         let shown = format!(
             "json_object('namespace', CASE WHEN typeof({namespace}) = 'text' THEN {namespace} END, 'payload', {payload})"
         );
+        let mut unnamed = 0;
         self.scan(of, shown, &mut |page| {
-            let heads = page
+            let rows = page.len();
+            let heads: Vec<_> = page
                 .into_iter()
-                .map(|(id, shown)| {
-                    let mut shown = object(shown);
+                .filter_map(|(id, shown)| Some((id?, object(shown))))
+                .map(|(id, mut shown)| {
                     let namespace = match shown.remove("namespace") {
                         Some(serde_json::Value::String(namespace)) => Some(namespace),
                         _ => None,
@@ -132,16 +135,22 @@ impl SqliteVectors {
                     }
                 })
                 .collect();
-            visit(heads)
-        })
+            unnamed += (rows - heads.len()) as u64;
+            if heads.is_empty() {
+                ControlFlow::Continue(())
+            } else {
+                visit(heads)
+            }
+        })?;
+        Ok(unnamed)
     }
 
-    pub(super) fn read_matches(
+    fn find(
         &self,
         namespace: &str,
         key: &str,
         values: &[String],
-    ) -> Result<Vec<(String, PointId)>, VectorError> {
+    ) -> Result<Vec<(String, Option<PointId>)>, VectorError> {
         let Some(payload) = &self.table.payload else {
             return Ok(Vec::new());
         };
@@ -165,12 +174,85 @@ impl SqliteVectors {
         Ok(found)
     }
 
-    /// Goes through the rows of `of` page by page, with what `shown` gives for each.
+    fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
+        self.check_stop()?;
+        let mut vectors = Vec::with_capacity(ids.len());
+        self.read_rows(ids, &self.table.vector, &mut |located, row| {
+            if let ValueRef::Blob(bytes) = row.get_ref(0).map_err(failed("read a vector"))?
+                && let Some(vector) = floats(bytes)
+            {
+                vectors.push((located.id.clone(), vector));
+            }
+            Ok(())
+        })?;
+        Ok(vectors)
+    }
+
+    fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError> {
+        self.check_stop()?;
+        let names = &self.table.columns;
+        let mut list: Vec<_> = names.iter().map(|name| quote(name)).collect();
+        list.push(self.table.namespace.clone());
+        if self.table.has_hidden_rowid {
+            list.push(self.table.key_list());
+        }
+        let mut images = Vec::with_capacity(ids.len());
+        let ambiguous = self.read_rows(ids, &list.join(", "), &mut |located, row| {
+            let doing = failed("copy a point");
+            let stored = values(row, 0..names.len()).map_err(&doing)?;
+            let rowid = self
+                .table
+                .has_hidden_rowid
+                .then(|| row.get(names.len() + 1))
+                .transpose()
+                .map_err(&doing)?;
+            let namespace = row.get_ref(names.len()).map_err(&doing)?;
+            let namespace = namespace.as_str().ok().map(str::to_owned);
+            let image = RowImage {
+                table: self.table.plain_name.clone(),
+                rowid,
+                columns: names.iter().cloned().zip(stored).collect(),
+            };
+            let body = postcard::to_stdvec(&image).map_err(|error| {
+                VectorError::Malformed(format!("copy of point {}: {error}", located.id))
+            })?;
+            images.push(PointImage {
+                id: located.id.clone(),
+                namespace,
+                body,
+            });
+            Ok(())
+        })?;
+        Ok(Captured { images, ambiguous })
+    }
+}
+
+impl SqliteVectors {
+    fn dimensions(&self) -> Result<Option<u64>, VectorError> {
+        if self.dimensions.get().is_none() {
+            let Table { name, vector, .. } = &self.table;
+            let sql = format!(
+                "SELECT length({vector}) FROM {name} WHERE typeof({vector}) = 'blob' \
+                 AND length({vector}) > 0 AND length({vector}) % 4 = 0 LIMIT 1"
+            );
+            let read = || {
+                let mut statement = self.connection.prepare(&sql)?;
+                let mut rows = statement.query([])?;
+                rows.next()?.map(|row| row.get(0)).transpose()
+            };
+            let bytes = read().map_err(failed("read the length of a vector"))?;
+            self.dimensions.set(bytes.map(|bytes| unsigned(bytes) / 4));
+        }
+        Ok(self.dimensions.get())
+    }
+
+    /// Goes through the rows of `of` page by page, with what `shown` gives for each. A row whose key is no id has
+    /// none.
     fn scan(
         &self,
         of: Selector<'_>,
         shown: String,
-        visit: &mut dyn FnMut(Vec<(PointId, SqlValue)>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
         let is_all = matches!(of, Selector::All);
         let order = if is_all && shown == "NULL" && self.table.id_unique {
@@ -211,10 +293,7 @@ impl SqliteVectors {
     }
 
     /// The next rows that are shown, and whether no row is left.
-    fn next_page(
-        &self,
-        scan: &mut Scan<'_>,
-    ) -> Result<(Vec<(PointId, SqlValue)>, bool), VectorError> {
+    fn next_page(&self, scan: &mut Scan<'_>) -> Result<(Page, bool), VectorError> {
         let sql = self.page_sql(scan);
         let parameters = parameter(scan.of)
             .map(|namespace| SqlValue::Text(namespace.into()))
@@ -235,7 +314,7 @@ impl SqliteVectors {
             }
             let column = |index| row.get_ref(index).map_err(&doing);
             if column(0)? == ValueRef::Integer(1) {
-                page.push((self.read_id(column(1)?)?, column(2)?.into()));
+                page.push((keys::point_id(column(1)?), column(2)?.into()));
             }
         }
         Ok((page, seen < scan.page))
@@ -285,96 +364,14 @@ impl SqliteVectors {
             .map_err(failed("read the schema version"))
     }
 
-    pub(super) fn read_vectors(
-        &self,
-        ids: &[PointId],
-    ) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
-        self.check_stop()?;
-        let Some(dimensions) = self.dimensions()? else {
-            return self.refuse_other_vectors(ids);
-        };
-        let mut vectors = Vec::with_capacity(ids.len());
-        self.read_rows(ids, &self.table.vector, &mut |located, row| {
-            match row.get_ref(0).map_err(failed("read a vector"))? {
-                ValueRef::Null => {}
-                ValueRef::Blob(bytes) => {
-                    let vector = floats(bytes, dimensions).ok_or_else(|| {
-                        VectorError::Malformed(format!(
-                            "the vector of point {} has {} bytes, not {dimensions} values of f32",
-                            located.id,
-                            bytes.len()
-                        ))
-                    })?;
-                    vectors.push((located.id.clone(), vector));
-                }
-                other => return Err(not_a_blob(&located.id, other)),
-            }
-            Ok(())
-        })?;
-        Ok(vectors)
-    }
-
-    /// In a table without one vector as a BLOB, whatever else stands there is reported.
-    fn refuse_other_vectors(
-        &self,
-        ids: &[PointId],
-    ) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
-        self.read_rows(ids, &self.table.vector, &mut |located, row| match row
-            .get_ref(0)
-            .map_err(failed("read a vector"))?
-        {
-            ValueRef::Null => Ok(()),
-            other => Err(not_a_blob(&located.id, other)),
-        })?;
-        Ok(Vec::new())
-    }
-
-    pub(super) fn read_images(&self, ids: &[PointId]) -> Result<Vec<PointImage>, VectorError> {
-        self.check_stop()?;
-        let names = &self.table.columns;
-        let mut list: Vec<_> = names.iter().map(|name| quote(name)).collect();
-        list.push(self.table.namespace.clone());
-        if self.table.has_hidden_rowid {
-            list.push(self.table.key_list());
-        }
-        let mut images = Vec::with_capacity(ids.len());
-        self.read_rows(ids, &list.join(", "), &mut |located, row| {
-            let doing = failed("copy a point");
-            let stored = values(row, 0..names.len()).map_err(&doing)?;
-            let rowid = self
-                .table
-                .has_hidden_rowid
-                .then(|| row.get(names.len() + 1))
-                .transpose()
-                .map_err(&doing)?;
-            let namespace = row.get_ref(names.len()).map_err(&doing)?;
-            let namespace = namespace.as_str().ok().map(str::to_owned);
-            let image = RowImage {
-                table: self.table.plain_name.clone(),
-                rowid,
-                columns: names.iter().cloned().zip(stored).collect(),
-            };
-            let body = postcard::to_stdvec(&image).map_err(|error| {
-                VectorError::Malformed(format!("copy of point {}: {error}", located.id))
-            })?;
-            images.push(PointImage {
-                id: located.id.clone(),
-                namespace,
-                body,
-            });
-            Ok(())
-        })?;
-        Ok(images)
-    }
-
-    /// Reads the columns of `list` of those of `ids` that have a row.
+    /// Reads the columns of `list` of those of `ids` that have one row; gives those that have several.
     fn read_rows(
         &self,
         ids: &[PointId],
         list: &str,
         visit: &mut dyn FnMut(&Located, &rusqlite::Row<'_>) -> Result<(), VectorError>,
-    ) -> Result<(), VectorError> {
-        let located = self.locate(ids)?;
+    ) -> Result<BTreeSet<PointId>, VectorError> {
+        let found = self.locate(ids.iter().cloned())?;
         let _snapshot = self.read_transaction()?;
         let sql = format!(
             "SELECT {list} FROM {} WHERE {} AND {} IS ?{}",
@@ -385,7 +382,7 @@ impl SqliteVectors {
         );
         let doing = failed("read points");
         let mut statement = self.connection.prepare_cached(&sql).map_err(&doing)?;
-        for located in &located {
+        for located in &found.rows {
             self.check_stop()?;
             let parameters = located.key.iter().chain([&located.raw]);
             let mut rows = statement
@@ -395,7 +392,7 @@ impl SqliteVectors {
                 visit(located, row)?;
             }
         }
-        Ok(())
+        Ok(found.ambiguous)
     }
 }
 
@@ -415,20 +412,13 @@ fn object(shown: SqlValue) -> Map<String, Value> {
     }
 }
 
-fn floats(bytes: &[u8], dimensions: u64) -> Option<Vec<f32>> {
+fn floats(bytes: &[u8]) -> Option<Vec<f32>> {
     let (values, rest) = bytes.as_chunks::<4>();
     let is_whole = rest.is_empty() && !values.is_empty();
-    (is_whole && values.len() as u64 == dimensions).then(|| {
+    is_whole.then(|| {
         values
             .iter()
             .map(|value| f32::from_le_bytes(*value))
             .collect()
     })
-}
-
-fn not_a_blob(id: &PointId, value: ValueRef<'_>) -> VectorError {
-    VectorError::Malformed(format!(
-        "the vector of point {id} is a {} value, not a blob",
-        value.data_type()
-    ))
 }

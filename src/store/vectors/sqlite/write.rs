@@ -1,17 +1,21 @@
 //! Removing points and putting them back.
 //!
 //! Mechanics: rows are looked up before the write lock is taken, and inside it removed by their key, provided that
-//! they still have the same id. Each transaction is IMMEDIATE and small, see [`crate::pace`]. A WAL is folded in by
+//! every column is as it was captured. Whatever is found under an id afterwards is left. Each transaction is IMMEDIATE and small, see [`crate::pace`]. A WAL is folded in by
 //! hypnos itself, between two transactions and after few of them: else the next commit of someone else would have to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use rusqlite::{Transaction, TransactionBehavior};
 
 use crate::memory::PointId;
 use crate::store::image::{PointImage, RowImage, SqlValue};
-use crate::store::vectors::VectorError;
+use crate::store::vectors::{VectorError, VectorStore};
 
+use super::locate::Located;
 use super::schema::{Table, quote};
-use super::{Located, SqliteVectors, failed};
+use super::{SqliteVectors, failed};
 
 /// The largest transaction, in rows.
 pub(super) const LARGEST_BATCH: usize = 400;
@@ -19,21 +23,14 @@ pub(super) const LARGEST_BATCH: usize = 400;
 /// is busy with at once.
 const ROWS_PER_CHECKPOINT: usize = 100;
 
-impl SqliteVectors {
-    pub(super) fn delete_sql(&self) -> String {
-        format!(
-            "DELETE FROM {} WHERE {} AND {} IS ?{}",
-            self.table.name,
-            self.table.key_is(1),
-            self.table.id,
-            self.table.key.len() + 1
-        )
-    }
+/// A row to be removed, and the copy that it must still be like.
+type Doomed = (Located, RowImage);
 
-    pub(super) fn delete_points(&self, ids: &[PointId]) -> Result<(), VectorError> {
-        let mut rows = self.locate(ids)?;
+impl VectorStore for SqliteVectors {
+    fn remove(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError> {
+        let mut rows = self.doomed(images)?;
         // Neighbours in the file share pages.
-        rows.sort_by_key(|row| match row.key[..] {
+        rows.sort_by_key(|(row, _)| match row.key[..] {
             [SqlValue::Integer(rowid)] => rowid,
             _ => 0,
         });
@@ -43,52 +40,90 @@ impl SqliteVectors {
             self.write("remove points", batch.len(), || self.delete_rows(batch))?;
             rest = later;
         }
-        let left = self.locate(ids)?.len();
-        if left > 0 {
-            return Err(VectorError::StillThere { left });
-        }
-        Ok(())
+        let left = self.locate(images.iter().map(|image| image.id.clone()))?;
+        Ok(left.into_ids())
     }
 
-    fn delete_rows(&self, rows: &[Located]) -> Result<(), VectorError> {
+    fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
+        self.putting_back.set(true);
+        let mut rest = images;
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(self.pace.get().size().min(rest.len()));
+            self.write("put back points", batch.len(), || {
+                self.insert_missing(batch)
+            })?;
+            rest = later;
+        }
+        let ids: BTreeSet<PointId> = images.iter().map(|image| image.id.clone()).collect();
+        if self.locate(ids.iter().cloned())?.into_ids() == ids {
+            return Ok(());
+        }
+        Err(VectorError::NotCompleted {
+            call: "putting points back",
+            status: "absent".to_owned(),
+        })
+    }
+}
+
+impl SqliteVectors {
+    /// Removes the row with a key, if every stored column is as the parameters after the key say.
+    pub(super) fn delete_sql(&self) -> String {
+        let Table {
+            name, key, columns, ..
+        } = &self.table;
+        let mut sql = format!("DELETE FROM {name} WHERE {}", self.table.key_is(1));
+        for (column, parameter) in columns.iter().zip(key.len() + 1..) {
+            // Without the affinity and the collation of the column: what is alike to them is not the same.
+            let _ = write!(
+                sql,
+                " AND +{} IS ?{parameter} COLLATE BINARY",
+                quote(column)
+            );
+        }
+        sql
+    }
+
+    /// The rows of copies; those that have none, or several, are not there, nor those of a copy that does not fit.
+    fn doomed(&self, images: &[PointImage]) -> Result<Vec<Doomed>, VectorError> {
+        let mut copies: BTreeMap<&PointId, RowImage> = images
+            .iter()
+            .filter_map(|image| Some((&image.id, self.fitting(image)?)))
+            .collect();
+        let found = self.locate(copies.keys().map(|id| (*id).clone()))?;
+        let doomed = found.rows.into_iter().filter_map(|row| {
+            let copy = copies.remove(&row.id)?;
+            Some((row, copy))
+        });
+        Ok(doomed.collect())
+    }
+
+    /// A copy with exactly the columns that the table has; any other cannot be compared with its row.
+    fn fitting(&self, image: &PointImage) -> Option<RowImage> {
+        let copy: RowImage = postcard::from_bytes(&image.body).ok()?;
+        let names = copy.columns.iter().map(|(name, _)| name);
+        (copy.table == self.table.plain_name && names.eq(&self.table.columns)).then_some(copy)
+    }
+
+    fn delete_rows(&self, rows: &[Doomed]) -> Result<(), VectorError> {
         let delete = || {
             let mut statement = self.connection.prepare_cached(&self.delete_sql())?;
-            for row in rows {
-                statement.execute(rusqlite::params_from_iter(row.key.iter().chain([&row.raw])))?;
+            for (row, copy) in rows {
+                let columns = copy.columns.iter().map(|(_, value)| value);
+                statement.execute(rusqlite::params_from_iter(row.key.iter().chain(columns)))?;
             }
             Ok(())
         };
         delete().map_err(failed("remove points"))
     }
 
-    pub(super) fn insert_images(&self, images: &[PointImage]) -> Result<(), VectorError> {
-        self.putting_back.set(true);
-        let rows = images
+    /// Inserts the points that have no row, inside a transaction.
+    fn insert_missing(&self, images: &[PointImage]) -> Result<(), VectorError> {
+        let present = self.locate(images.iter().map(|image| image.id.clone()))?;
+        let present = present.into_ids();
+        images
             .iter()
-            .map(|image| self.read_image(image))
-            .collect::<Result<Vec<_>, _>>()?;
-        let ids: Vec<PointId> = images.iter().map(|image| image.id.clone()).collect();
-        let mut rest = 0..rows.len();
-        while !rest.is_empty() {
-            let end = rest.end.min(rest.start + self.pace.get().size());
-            self.write("put back points", end - rest.start, || {
-                let existing = self.locate(&ids[rest.start..end])?;
-                self.delete_rows(&existing)?;
-                rows[rest.start..end]
-                    .iter()
-                    .try_for_each(|row| self.insert_row(row))
-            })?;
-            rest.start = end;
-        }
-        let present = self.locate(&ids)?;
-        let is_absent = |id: &&PointId| present.binary_search_by(|row| row.id.cmp(id)).is_err();
-        match ids.iter().find(is_absent) {
-            Some(_) => Err(VectorError::NotCompleted {
-                call: "putting points back",
-                status: "absent".to_owned(),
-            }),
-            None => Ok(()),
-        }
+            .filter(|image| !present.contains(&image.id))
+            .try_for_each(|image| self.insert_row(&self.read_image(image)?))
     }
 
     /// Reads a copy, which must fit the table as it is now.

@@ -1,0 +1,156 @@
+//! The engine: one run over the configured stores.
+//!
+//! ```text
+//! config -> stores -> lock -> run id -> replay open intents
+//!   per store, per pass:  View(now) -> plan -> [a dry run stops here] -> guard -> apply -> re-plan -> PassReport
+//! RunReport -> journal, output, exit code
+//! ```
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `run` | a run over one store: what was begun, then the passes |
+//! | `dry_run` | the same, ending at the plans; writes nothing |
+//! | `verdict` | what the guard is asked, and how a pass that could not plan is reported |
+//! | `journal` | the lock, and what is written down of a run |
+//!
+//! A pass that fails is reported and does not keep the later ones from running; a store that cannot be opened does not
+//! keep the other stores from being done.
+
+use crate::clock::{Stopwatch, Timestamp};
+use crate::config::{self, Config};
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::guard::Acceptances;
+use crate::pass::{Cx, Pass, PassName, registry};
+use crate::plan::Plan;
+use crate::report::{PassReport, RunReport, Unopened};
+use crate::state::IntentRecord;
+use crate::store::Stores;
+
+mod dry_run;
+mod journal;
+mod run;
+mod verdict;
+
+pub(crate) use journal::{after, injected, lock, run_row, state_failure, totals};
+
+/// What a run is asked to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The id of the run.
+    pub run: String,
+    /// The instant it plans for.
+    pub now: Timestamp,
+    /// Only these passes; empty for all that are enabled.
+    pub only: Vec<PassName>,
+    /// Not these passes.
+    pub skip: Vec<PassName>,
+    /// Only these stores; empty for all.
+    pub stores: Vec<String>,
+    /// Plans that a person accepted.
+    pub accept: Acceptances,
+    /// How the run came about, for the lock and the journal.
+    pub command: String,
+}
+
+impl Options {
+    fn wants(&self, pass: PassName) -> bool {
+        (self.only.is_empty() || self.only.contains(&pass)) && !self.skip.contains(&pass)
+    }
+
+    fn wants_store(&self, name: &str) -> bool {
+        self.stores.is_empty() || self.stores.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// Hears of each pass as it ends.
+pub trait Observer {
+    /// An earlier run was cut off, and a run would first finish these actions of one row database (`main`, or the
+    /// tenant).
+    fn begun(&mut self, store: &str, partition: &str, intents: &[IntentRecord]);
+    /// A plan was made and nothing will be done with it.
+    fn planned(&mut self, plan: &Plan, report: &PassReport);
+    /// A pass has ended.
+    fn passed(&mut self, report: &PassReport);
+    /// A store could not be opened.
+    fn unopened(&mut self, store: &Unopened);
+}
+
+/// Runs the passes over the stores.
+pub fn run(
+    config: &Config,
+    options: &Options,
+    cx: &Cx<'_>,
+    observer: &mut dyn Observer,
+) -> RunReport {
+    each_store(config, options, cx, observer, |store, report, observer| {
+        run::run_store(config, store, options, cx, report, observer)
+    })
+}
+
+/// Plans every pass and changes nothing: neither a store, nor a state file, nor a lock.
+pub fn dry_run(
+    config: &Config,
+    options: &Options,
+    cx: &Cx<'_>,
+    observer: &mut dyn Observer,
+) -> RunReport {
+    each_store(config, options, cx, observer, |store, report, observer| {
+        dry_run::dry_run_store(config, store, options, cx, report, observer)
+    })
+}
+
+fn each_store(
+    config: &Config,
+    options: &Options,
+    cx: &Cx<'_>,
+    observer: &mut dyn Observer,
+    mut work: impl FnMut(&config::Store, &mut RunReport, &mut dyn Observer) -> Result<(), Failure>,
+) -> RunReport {
+    let watch = Stopwatch::start();
+    let mut report = RunReport::new(&options.run, options.now);
+    for store in config
+        .stores
+        .iter()
+        .filter(|store| options.wants_store(&store.name))
+    {
+        if cx.stop.is_requested() {
+            report.interrupted = true;
+        }
+        if report.interrupted {
+            break;
+        }
+        let Err(failure) = work(store, &mut report, observer) else {
+            continue;
+        };
+        if failure.exit == Exit::Interrupted {
+            report.interrupted = true;
+            break;
+        }
+        let Failure {
+            exit,
+            message,
+            hint,
+        } = failure;
+        let unopened = Unopened {
+            store: store.name.as_str().into(),
+            error: message,
+            hint,
+            exit,
+        };
+        observer.unopened(&unopened);
+        report.unopened.push(unopened);
+    }
+    report.seconds = watch.elapsed().as_secs_f64();
+    report
+}
+
+/// The passes that are switched on and asked for, in their order.
+fn passes<'a>(
+    options: &'a Options,
+    stores: &'a Stores,
+) -> impl Iterator<Item = &'static dyn Pass> + 'a {
+    registry()
+        .into_iter()
+        .filter(|pass| options.wants(pass.name()) && pass.name().is_enabled(&stores.config.passes))
+}

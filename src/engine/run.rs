@@ -1,0 +1,321 @@
+//! A run over one store: lock, journal, what was begun, the passes, and the tidying up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::journal::{
+    after, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
+};
+use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
+use super::{Observer, Options, passes};
+use crate::apply::{self, Job, PruneError, States};
+use crate::clock::{Stopwatch, Timestamp};
+use crate::config::{self, Config};
+use crate::error::{Failure, chain};
+use crate::exit::Exit;
+use crate::failpoint::{Failpoint, hit};
+use crate::guard::{Approved, Consent, approve};
+use crate::pass::{Cx, Pass, PassError, PassName};
+use crate::plan::{ActionKind, Plan, Tally};
+use crate::report::{Applied, Outcome, PassReport, RunReport};
+use crate::state::{RunEnd, StateDir, StateError};
+use crate::store::Stores;
+use crate::store::sqlite::Access;
+use crate::view::View;
+
+/// Runs the passes over one store, under its lock and in its journal.
+pub(super) fn run_store(
+    config: &Config,
+    store: &config::Store,
+    options: &Options,
+    cx: &Cx<'_>,
+    report: &mut RunReport,
+    observer: &mut dyn Observer,
+) -> Result<(), Failure> {
+    let dir = StateDir::new(&config.state_dir, &store.name);
+    let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
+        Ok(stores) => stores,
+        Err(failure) => return Err(unopened(&dir, options, failure)),
+    };
+    let lock = lock(&dir, options)?;
+    let states = States::open(dir, &stores.config).map_err(state_failure)?;
+    let watch = Stopwatch::start();
+    states
+        .main()
+        .begin_run(&run_row(options))
+        .map_err(state_failure)?;
+    hit(Failpoint::RunBegun).map_err(injected)?;
+    let mut own = RunReport::new(&options.run, options.now);
+    let run = StoreRun {
+        config,
+        stores: &stores,
+        states: &states,
+        options,
+        cx: *cx,
+    };
+    let result = run.passes(&mut own, observer);
+    let end = run_end(&own, &result, after(options.now, watch.elapsed()));
+    report.absorb(own);
+    states
+        .main()
+        .finish_run(&options.run, &end)
+        .and_then(|()| states.main().tidy())
+        .map_err(state_failure)?;
+    hit(Failpoint::RunFinished).map_err(injected)?;
+    drop(lock);
+    result
+}
+
+fn run_end(own: &RunReport, result: &Result<(), Failure>, finished_at: Timestamp) -> RunEnd {
+    let (outcome, exit) = match result {
+        Ok(()) => (own.outcome(), own.exit()),
+        Err(failure) => ("failed", failure.exit),
+    };
+    RunEnd {
+        outcome: outcome.to_owned(),
+        exit: exit.code(),
+        finished_at,
+    }
+}
+
+/// One run in one store.
+struct StoreRun<'a> {
+    config: &'a Config,
+    stores: &'a Stores,
+    states: &'a States,
+    options: &'a Options,
+    cx: Cx<'a>,
+}
+
+impl StoreRun<'_> {
+    fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
+        let is_foreign = self.replay(report)?;
+        for pass in passes(self.options, self.stores) {
+            report.interrupted |= self.cx.stop.is_requested();
+            let pass_report = if report.interrupted {
+                self.skipped(pass)
+            } else if is_foreign {
+                refused_for_open_intents(self.stores, pass)
+            } else {
+                let watch = Stopwatch::start();
+                let mut pass_report = self.pass(pass, report)?;
+                pass_report.seconds = watch.elapsed().as_secs_f64();
+                pass_report
+            };
+            self.record(&pass_report)?;
+            observer.passed(&pass_report);
+            report.passes.push(pass_report);
+        }
+        self.prune(report)
+    }
+
+    /// Finishes what earlier runs had begun, and counts it for the passes that had planned it. Tells whether some of
+    /// it was begun on other stores, and stays open.
+    fn replay(&self, report: &mut RunReport) -> Result<bool, Failure> {
+        let replayed = apply::replay::replay(&self.job(PassName::ALL[0])).map_err(|error| {
+            Failure::new(Exit::Failed, chain(&error))
+                .while_doing("finish what an earlier run had begun")
+        })?;
+        report.replayed += replayed.actions();
+        report.interrupted |= replayed.interrupted;
+        let totals = replayed
+            .by_pass
+            .iter()
+            .flat_map(|(pass, done)| totals(*pass, done))
+            .collect::<Vec<_>>();
+        self.states
+            .main()
+            .add_totals(&totals)
+            .map_err(state_failure)?;
+        report.unfinished.extend(replayed.unread);
+        Ok(replayed.foreign)
+    }
+
+    /// Drops what is too old to be undone; leaves it to the next run when a stop was requested.
+    fn prune(&self, report: &mut RunReport) -> Result<(), Failure> {
+        let horizon = self
+            .options
+            .now
+            .checked_sub(self.config.undo_keep)
+            .unwrap_or(Timestamp::MIN);
+        let pruned = self
+            .states
+            .prune(horizon, self.cx.stop)
+            .map_err(|error| match error {
+                PruneError::State(error) => state_failure(error),
+                other => Failure::new(Exit::Failed, other.to_string()),
+            })?;
+        report.interrupted |= pruned.interrupted;
+        for damaged in pruned.damaged {
+            // Replay has named it already, most often.
+            if report
+                .unfinished
+                .iter()
+                .all(|known| known.partition != damaged.partition)
+            {
+                report.unfinished.push(damaged);
+            }
+        }
+        Ok(())
+    }
+
+    fn job(&self, pass: PassName) -> Job<'_> {
+        Job {
+            stores: self.stores,
+            states: self.states,
+            run: &self.options.run,
+            pass,
+            now: self.options.now,
+            cx: self.cx,
+        }
+    }
+
+    fn skipped(&self, pass: &dyn Pass) -> PassReport {
+        PassReport::new(Arc::clone(&self.stores.name), pass.name(), Outcome::Skipped)
+    }
+
+    /// Plans, asks the guard, applies, and plans once more.
+    fn pass(&self, pass: &dyn Pass, run: &mut RunReport) -> Result<PassReport, Failure> {
+        let sightings = self.states.main().sightings().map_err(state_failure)?;
+        let view = View::new(self.options.now, self.stores, &sightings);
+        let plan = match pass.plan(&view, &self.cx) {
+            Ok(plan) => plan,
+            Err(error) if error.is_interruption() => {
+                run.interrupted = true;
+                return Ok(self.skipped(pass));
+            }
+            Err(error) => return Ok(failed_plan(self.stores, pass, &error)),
+        };
+        let mut report = PassReport::of_plan(&plan);
+        self.record_sightings(&plan)?;
+        let Some(approved) = self.approved(pass, &view, plan, &mut report, run)? else {
+            return Ok(report);
+        };
+        if approved.plan().actions.is_empty() {
+            report.outcome = report.judge();
+        } else {
+            self.apply(pass, approved, &mut report, run);
+        }
+        Ok(report)
+    }
+
+    /// Asks the guard; `None` when the plan must not be applied, which the report then says.
+    fn approved(
+        &self,
+        pass: &dyn Pass,
+        view: &View<'_>,
+        plan: Plan,
+        report: &mut PassReport,
+        run: &mut RunReport,
+    ) -> Result<Option<Approved>, Failure> {
+        let main = self.states.main();
+        let first_run = first_run(self.stores, Some(main), pass.name()).map_err(state_failure)?;
+        let consent = consent(&plan, self.options, first_run);
+        let census = match census(view, &plan, self.config, &self.cx) {
+            Ok(census) => census,
+            Err(error) if error.is_interruption() => {
+                run.interrupted = true;
+                *report = self.skipped(pass);
+                return Ok(None);
+            }
+            Err(error) => {
+                fail(report, &error);
+                return Ok(None);
+            }
+        };
+        match approve(plan, &census, self.config.guard, consent) {
+            Ok(approved) => {
+                if consent == Consent::Accepted {
+                    main.accept(pass.name(), self.options.now)
+                        .map_err(state_failure)?;
+                }
+                Ok(Some(approved))
+            }
+            Err(refused) => {
+                report.outcome = Outcome::Refused;
+                report.refusal = Some(refused.1);
+                Ok(None)
+            }
+        }
+    }
+
+    fn apply(
+        &self,
+        pass: &dyn Pass,
+        approved: Approved,
+        report: &mut PassReport,
+        run: &mut RunReport,
+    ) {
+        let (applied, result) = apply::apply(approved, &self.job(pass.name()));
+        run.interrupted |= applied.interrupted;
+        let left = apply::rest(&report.planned, &applied);
+        let Applied {
+            applied,
+            skipped,
+            failed,
+            unread,
+            interrupted,
+        } = applied;
+        (report.applied, report.skipped, report.failed) = (applied, skipped, failed);
+        report.unread.extend(unread);
+        if let Err(error) = result {
+            report.residue = left;
+            fail(report, &error);
+            return;
+        }
+        if interrupted {
+            report.residue = left;
+        } else {
+            match self.residue(pass) {
+                Ok(residue) => report.residue = residue,
+                Err(ResidueError::Pass(error)) if error.is_interruption() => run.interrupted = true,
+                Err(error) => return fail(report, &error),
+            }
+        }
+        report.outcome = report.judge();
+    }
+
+    /// What planning again, at the same instant, still finds.
+    fn residue(&self, pass: &dyn Pass) -> Result<Tally<ActionKind>, ResidueError> {
+        let sightings = self.states.main().sightings()?;
+        let plan = pass.plan(
+            &View::new(self.options.now, self.stores, &sightings),
+            &self.cx,
+        )?;
+        Ok(plan.counts())
+    }
+
+    fn record_sightings(&self, plan: &Plan) -> Result<(), Failure> {
+        let Some(seen) = &plan.sightings else {
+            return Ok(());
+        };
+        hit(Failpoint::SightingsBefore).map_err(injected)?;
+        self.states
+            .main()
+            .record_sightings(seen, self.options.now)
+            .map_err(state_failure)?;
+        hit(Failpoint::SightingsWritten).map_err(injected)
+    }
+
+    fn record(&self, report: &PassReport) -> Result<(), Failure> {
+        let finished_at = after(self.options.now, Duration::from_secs_f64(report.seconds));
+        self.states
+            .main()
+            .record_pass(
+                &self.options.run,
+                &pass_row(report, finished_at),
+                &totals_of(report),
+            )
+            .map_err(state_failure)?;
+        hit(Failpoint::PassRecorded).map_err(injected)
+    }
+}
+
+/// Why it is not known what is left after a pass.
+#[derive(Debug, thiserror::Error)]
+enum ResidueError {
+    #[error("look at what is left")]
+    State(#[from] StateError),
+    #[error("look at what is left")]
+    Pass(#[from] PassError),
+}

@@ -1,0 +1,85 @@
+//! What the guard is asked about a plan, and how a pass is reported that has none.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use super::Options;
+use crate::config::{Config, FirstRun};
+use crate::error::chain;
+use crate::guard::{Census, Consent};
+use crate::pass::{Cx, Pass, PassError, PassName};
+use crate::plan::{Action, ActionKind, Plan};
+use crate::report::{Outcome, PassReport};
+use crate::state::{StateError, StateReader};
+use crate::store::Stores;
+use crate::view::View;
+
+/// Whether the store's first run only reports, and no plan of the pass was accepted yet.
+pub(super) fn first_run(
+    stores: &Stores,
+    state: Option<&StateReader>,
+    pass: PassName,
+) -> Result<bool, StateError> {
+    if stores.config.first_run == FirstRun::Apply {
+        return Ok(false);
+    }
+    state.map_or(Ok(true), |state| {
+        state.is_accepted(pass).map(|accepted| !accepted)
+    })
+}
+
+pub(super) fn consent(plan: &Plan, options: &Options, first_run: bool) -> Consent {
+    if !plan.actions.is_empty() && options.accept.cover(&plan.hash()) {
+        Consent::Accepted
+    } else if first_run {
+        Consent::FirstRun
+    } else {
+        Consent::Bounds
+    }
+}
+
+/// Counts the store where the guard will look at the counts.
+pub(super) fn census(
+    view: &View<'_>,
+    plan: &Plan,
+    config: &Config,
+    cx: &Cx<'_>,
+) -> Result<Census, PassError> {
+    let removing = plan
+        .actions
+        .iter()
+        .filter(|action| action.removes())
+        .count() as u64;
+    let behind = plan.actions.iter().any(Action::hides_others);
+    if removing < config.guard.min_count && !behind && view.config().first_run == FirstRun::Apply {
+        return Ok(Census::default());
+    }
+    let points = plan
+        .actions
+        .iter()
+        .any(|action| action.kind() == ActionKind::DropPoint);
+    view.census(cx, points)
+}
+
+/// The report of a pass that could not plan.
+pub(super) fn failed_plan(stores: &Stores, pass: &dyn Pass, error: &PassError) -> PassReport {
+    let mut report = PassReport::new(Arc::clone(&stores.name), pass.name(), Outcome::Failed);
+    fail(&mut report, error);
+    if error.is_refusal() {
+        report.outcome = Outcome::Refused;
+    }
+    report
+}
+
+/// The report of a pass that must not run, because what an earlier run has begun was begun on other stores.
+pub(super) fn refused_for_open_intents(stores: &Stores, pass: &dyn Pass) -> PassReport {
+    let mut report = PassReport::new(Arc::clone(&stores.name), pass.name(), Outcome::Refused);
+    report.error =
+        Some("plan: an earlier run was cut off on other stores, see what is unfinished".into());
+    report
+}
+
+pub(super) fn fail(report: &mut PassReport, error: &(dyn Error + 'static)) {
+    report.outcome = Outcome::Failed;
+    report.error = Some(chain(error));
+}

@@ -1,0 +1,169 @@
+//! What tells one pair of stores from another, so that what was begun on one is never finished on another.
+//!
+//! Written beside every intent. A part that an older hypnos did not record is not compared.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{self, Backend, PointRule, Source};
+use crate::memory::Role;
+
+/// Where the rows and points of a store are, and how one leads to the other: the parts of its configuration that name
+/// them, by key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Identity(BTreeMap<String, String>);
+
+impl Identity {
+    /// The identity of a store as it is configured now.
+    #[must_use]
+    pub fn of(store: &config::Store) -> Self {
+        let mut identity = Self::default();
+        let rows = &store.rows;
+        identity.set("rows.path", &rows.path);
+        identity.set("rows.table", &rows.table);
+        identity.set("rows.id", &rows.id);
+        identity.set("rows.namespace", &rows.namespace);
+        identity.set(
+            "rows.tenant",
+            &rows.tenant.as_ref().map_or_else(String::new, spelled),
+        );
+        // What an ending writes to.
+        let valid_to = rows.source(Role::ValidTo);
+        identity.set("rows.valid_to", &valid_to.map_or_else(String::new, spelled));
+        match &store.vectors {
+            None => identity.set("vectors.kind", "none"),
+            Some(vectors) => identity.set_vectors(vectors),
+        }
+        identity
+    }
+
+    fn set_vectors(&mut self, vectors: &config::Vectors) {
+        match &vectors.backend {
+            Backend::Qdrant(qdrant) => {
+                self.set("vectors.kind", "qdrant");
+                self.set("vectors.url", &qdrant.url);
+                self.set("vectors.collection", &qdrant.collection);
+            }
+            Backend::Sqlite(table) => {
+                self.set("vectors.kind", "sqlite");
+                self.set("vectors.path", &table.path.display().to_string());
+                self.set("vectors.table", &table.table);
+                self.set("vectors.id", &table.id);
+            }
+        }
+        self.set("vectors.namespace_key", &vectors.namespace_key);
+        self.set("vectors.point_id", &rule(&vectors.point_id));
+    }
+
+    fn set(&mut self, part: &str, value: &str) {
+        self.0.insert(part.to_owned(), value.to_owned());
+    }
+
+    /// What is not as it was when `then` was recorded: `rows.table was "memories" and is "notes"`.
+    #[must_use]
+    pub fn changes_since(&self, then: &Self) -> Vec<String> {
+        let changed = then.0.iter().filter_map(|(part, was)| {
+            let is = self.0.get(part);
+            (is != Some(was)).then(|| match is {
+                Some(is) => format!("{part} was {was:?} and is {is:?}"),
+                None => format!("{part} was {was:?} and is not set"),
+            })
+        });
+        changed.collect()
+    }
+}
+
+/// A source as far as it says what a value is read from, and written to.
+fn spelled(source: &Source) -> String {
+    let mut spelled = source.column.clone();
+    if let Some(path) = &source.json {
+        let _ = write!(spelled, ":json({path})");
+    }
+    spelled
+}
+
+fn rule(rule: &PointRule) -> String {
+    match rule {
+        PointRule::Integer => "integer(id)".into(),
+        PointRule::Uuid => "uuid(id)".into(),
+        PointRule::Uuid5 {
+            namespace,
+            template,
+        } => format!("uuid5({namespace}, {template})"),
+        PointRule::Column(column) => format!("column({column})"),
+        PointRule::Payload { key, template } => format!("payload({key}, {template})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Env, parse};
+
+    const STORE: &str = r#"
+        [[store]]
+        name = "agent"
+        [store.rows]
+        path = "/data/memory.db"
+        preset = "ttl-days"
+        [store.vectors]
+        kind = "sqlite"
+        path = "/data/vectors.db"
+        point_id = "uuid5(dns, {namespace}::{id})"
+    "#;
+
+    fn identity(text: &str) -> Identity {
+        let config = parse(text, Path::new("/etc/hypnos.toml"), &Env::default()).unwrap();
+        Identity::of(&config.stores[0])
+    }
+
+    #[test]
+    fn what_changed_is_named_with_what_it_was() {
+        let then = identity(STORE);
+        assert_eq!(identity(STORE).changes_since(&then), [""; 0]);
+        for (from, to, change) in [
+            (
+                "/memory.db",
+                "/other.db",
+                "rows.path was \"/data/memory.db\" and is \"/data/other.db\"",
+            ),
+            (
+                "\"ttl-days\"",
+                "\"ttl-days\"\ntable = \"t\"",
+                "rows.table was \"memories\" and is \"t\"",
+            ),
+            (
+                "\"ttl-days\"",
+                "\"ttl-days\"\nid = \"k\"",
+                "rows.id was \"id\" and is \"k\"",
+            ),
+            (
+                "/vectors.db",
+                "/v.db",
+                "vectors.path was \"/data/vectors.db\" and is \"/data/v.db\"",
+            ),
+            (
+                "uuid5(dns, {namespace}::{id})",
+                "integer(id)",
+                "and is \"integer(id)\"",
+            ),
+        ] {
+            let changes = identity(&STORE.replace(from, to)).changes_since(&then);
+            assert_eq!(changes.len(), 1, "{changes:?}");
+            assert!(changes[0].contains(change), "{changes:?}");
+        }
+        // How long a run keeps what, and what else a column means, makes no other store of it.
+        let other = format!("{STORE}\n[store.pass.ttl]\nenabled = false\n");
+        assert_eq!(identity(&other).changes_since(&then), [""; 0]);
+    }
+
+    #[test]
+    fn a_part_that_was_not_recorded_is_not_compared() {
+        assert_eq!(identity(STORE).changes_since(&Identity::default()), [""; 0]);
+    }
+}
