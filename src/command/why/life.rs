@@ -168,7 +168,7 @@ impl Life {
     }
 
     /// Adds what the queue and the journal know.
-    pub(super) fn remember(&mut self, asked: &[&Entry], past: Past) {
+    pub(super) fn remember(&mut self, asked: &[&Entry], past: &Past) {
         let of_entries = asked.first().map(|entry| &entry.question.namespace);
         let of_intents = past
             .intents

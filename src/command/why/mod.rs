@@ -154,7 +154,7 @@ impl Search {
                         .map(|(pass, plan)| Opinion::of(*pass, plan, &partition, id))
                         .collect();
                 }
-                life.remember(&asked, past);
+                life.remember(&asked, &past);
                 lives.push(life);
             }
         }

@@ -387,7 +387,7 @@ fn newest(memories: &[Memory]) -> Result<&Memory, AnswerError> {
         return Err(AnswerError::NoNewest);
     }
     let mut by_time: Vec<&Memory> = memories.iter().collect();
-    by_time.sort_by(|a, b| written(a).cmp(&written(b)));
+    by_time.sort_by_key(written);
     match by_time[..] {
         [.., second, last] if written(&second) < written(&last) => Ok(last),
         _ => Err(AnswerError::NoNewest),

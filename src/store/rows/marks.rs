@@ -42,6 +42,7 @@ struct Marking<'a> {
 
 /// The marks that a schema has a column for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of marks, one a field")]
 pub struct Marks {
     /// `valid_to` can be set.
     pub ended: bool,
