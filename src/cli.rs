@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::HumanDuration;
 use crate::pass::PassName;
+use crate::plan::QuestionKind;
 
 /// The night shift of an AI agent's memory.
 ///
@@ -119,11 +121,107 @@ pub enum Command {
         #[arg(long, value_name = "STORE")]
         store: Vec<String>,
     },
+    /// List what waits for a person, or answer it
+    #[command(args_conflicts_with_subcommands = true)]
+    Review {
+        /// What to list.
+        #[command(flatten)]
+        list: ReviewArgs,
+        /// An answer.
+        #[command(subcommand)]
+        verb: Option<ReviewVerb>,
+    },
+    /// Tell the life of a memory: what each pass thinks of it, what was asked about it and done to it
+    Why {
+        /// The memory, as hypnos prints its id
+        #[arg(value_name = "ID", allow_negative_numbers = true)]
+        id: String,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+        /// Only in this namespace
+        #[arg(long, value_name = "NAMESPACE")]
+        namespace: Option<String>,
+    },
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print
         name: Option<String>,
     },
+}
+
+/// What to list of the queue.
+#[derive(Debug, Args)]
+pub struct ReviewArgs {
+    /// Only this store; may be repeated
+    #[arg(long, value_name = "STORE")]
+    pub store: Vec<String>,
+    /// Only these kinds: stale, unused, contradiction, similar
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub kind: Vec<QuestionKind>,
+    /// Only this namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// What is snoozed or answered, too
+    #[arg(long)]
+    pub all: bool,
+    /// Instead of the queue: the memories written in this time, with their source, such as 1d
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["kind", "all"])]
+    pub new_since: Option<HumanDuration>,
+}
+
+/// An answer to an entry of the queue.
+#[derive(Debug, Subcommand)]
+pub enum ReviewVerb {
+    /// The memory still holds: writes that down
+    Confirm {
+        /// Which.
+        #[command(flatten)]
+        entry: EntryArgs,
+    },
+    /// One memory stands for the others, which are hidden behind it, ended or deleted
+    Replace {
+        /// Which.
+        #[command(flatten)]
+        entry: EntryArgs,
+        /// The memory that stays [default: the newest]
+        #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+        keep: Option<String>,
+    },
+    /// All stay as they are; not asked again unless one of them changes
+    Keep {
+        /// Which.
+        #[command(flatten)]
+        entry: EntryArgs,
+    },
+    /// The memory is to go, as if it had faded
+    Forget {
+        /// Which.
+        #[command(flatten)]
+        entry: EntryArgs,
+        /// The memory, if the entry has several
+        #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+        id: Option<String>,
+    },
+    /// Ask again later
+    Snooze {
+        /// Which.
+        #[command(flatten)]
+        entry: EntryArgs,
+        /// How much later; 0s to show it again
+        #[arg(long = "for", value_name = "TIME", default_value = "7d")]
+        time: HumanDuration,
+    },
+}
+
+/// An entry of the queue.
+#[derive(Debug, Args)]
+pub struct EntryArgs {
+    /// Its number in the list
+    pub entry: i64,
+    /// The store whose queue it is in, where there are several
+    #[arg(long, value_name = "STORE")]
+    pub store: Option<String>,
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! | [`pass`] | one module a pass: decides, never writes |
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
+//! | [`answer`] | what a person answers to a question of the queue |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`demo`] | the store that `hypnos demo` builds |
 //! | [`pace`] | writing beside an agent that must not notice |
@@ -26,6 +27,7 @@
 //! Dependencies point one way: `command -> engine -> {pass, guard, apply} -> {plan, view, store, state} -> memory`.
 //! A pass imports neither `apply` nor a store that can be written.
 
+pub mod answer;
 pub mod apply;
 pub mod cli;
 pub mod clock;

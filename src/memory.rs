@@ -22,6 +22,30 @@ pub enum MemoryId {
     Bytes(Box<[u8]>),
 }
 
+impl MemoryId {
+    /// The ids that are printed like this: the text itself, the integer, the bytes of a UUID, the bytes of `x'..'`.
+    #[must_use]
+    pub fn spelled(text: &str) -> Vec<Self> {
+        let mut ids = vec![Self::Text(text.into())];
+        ids.extend(text.parse().map(Self::Integer));
+        ids.extend(Uuid::try_parse(text).map(|uuid| Self::Bytes(uuid.as_bytes()[..].into())));
+        ids.extend(blob(text).map(|bytes| Self::Bytes(bytes.into())));
+        ids.retain(|id| id.to_string() == text);
+        ids
+    }
+}
+
+/// The bytes that `x'..'` spells.
+fn blob(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("x'")?.strip_suffix('\'')?;
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = digits.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
+        _ => None,
+    });
+    pairs.collect()
+}
+
 impl fmt::Display for MemoryId {
     /// Integers and text as they are, sixteen bytes as a hyphenated UUID, other bytes as `x'..'`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -391,6 +415,28 @@ mod tests {
             MemoryId::Bytes((*b"\x00\xff").into()).to_string(),
             "x'00ff'"
         );
+    }
+
+    #[test]
+    fn an_id_is_found_by_the_way_it_is_printed() {
+        let uuid = Uuid::parse_str("6ba7b810-9dad-11d1-80b4-00c04fd430c8").unwrap();
+        for id in [
+            MemoryId::Integer(-7),
+            MemoryId::Integer(i64::MIN),
+            MemoryId::Text("".into()),
+            MemoryId::Text("x'zz'".into()),
+            MemoryId::Text("knowledge:42".into()),
+            MemoryId::Text(uuid.to_string().into()),
+            MemoryId::Bytes(uuid.as_bytes()[..].into()),
+            MemoryId::Bytes((*b"\x00\xff").into()),
+            MemoryId::Bytes([].into()),
+        ] {
+            assert!(MemoryId::spelled(&id.to_string()).contains(&id), "{id:?}");
+        }
+        let seven = [MemoryId::Text("7".into()), MemoryId::Integer(7)];
+        assert_eq!(MemoryId::spelled("7"), seven);
+        assert_eq!(MemoryId::spelled("007"), [MemoryId::Text("007".into())]);
+        assert_eq!(MemoryId::spelled("x'0'").len(), 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ pub enum ActionKind {
     Supersede,
     /// Drop a point that no memory stands behind.
     DropPoint,
+    /// Write down that a memory still holds.
+    Confirm,
     /// Ask a person.
     Queue,
     /// Take a question back that has become void.
@@ -36,12 +39,13 @@ pub enum ActionKind {
 
 impl ActionKind {
     /// Every kind, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Delete,
         Self::End,
         Self::SoftDelete,
         Self::Supersede,
         Self::DropPoint,
+        Self::Confirm,
         Self::Queue,
         Self::Close,
     ];
@@ -55,6 +59,7 @@ impl ActionKind {
             Self::SoftDelete => "soft_delete",
             Self::Supersede => "supersede",
             Self::DropPoint => "drop_point",
+            Self::Confirm => "confirm",
             Self::Queue => "queue",
             Self::Close => "close",
         }
@@ -131,6 +136,15 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
+    /// Write down that a memory still holds. Nothing goes, and its point stays.
+    Confirm {
+        /// The memory.
+        target: Target,
+        /// When it was confirmed: a [`Mark::Confirmed`].
+        mark: Mark,
+        /// Why.
+        reason: Reason,
+    },
     /// Put a question to a person. Neither store is touched.
     Queue {
         /// What is asked.
@@ -149,7 +163,7 @@ pub enum Action {
     },
 }
 
-/// How the row of a memory that stays as history is marked.
+/// How a row is marked: as history, which stays and is hidden, or as confirmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
@@ -168,6 +182,11 @@ pub enum Mark {
         /// The memory that stands for it.
         by: MemoryId,
     },
+    /// `confirmed_at` is set: it still holds.
+    Confirmed {
+        /// When, in whole seconds: what most columns can hold.
+        at: Timestamp,
+    },
 }
 
 impl Mark {
@@ -178,6 +197,7 @@ impl Mark {
             Self::Ended { .. } => ActionKind::End,
             Self::Deleted { .. } => ActionKind::SoftDelete,
             Self::Superseded { .. } => ActionKind::Supersede,
+            Self::Confirmed { .. } => ActionKind::Confirm,
         }
     }
 }
@@ -223,6 +243,20 @@ impl QuestionKind {
             Self::Contradiction => "contradiction",
             Self::Similar => "similar",
         }
+    }
+}
+
+impl FromStr for QuestionKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == name)
+            .ok_or_else(|| {
+                let known = Self::ALL.map(Self::as_str).join(", ");
+                format!("no such kind; the kinds are {known}")
+            })
     }
 }
 
@@ -310,6 +344,11 @@ pub enum Reason {
     },
     /// What was asked about is gone, hidden, or has changed.
     Void,
+    /// A person answered a question about it.
+    Answered {
+        /// The entry of the queue.
+        entry: i64,
+    },
 }
 
 impl Reason {
@@ -340,6 +379,7 @@ impl fmt::Display for Reason {
             Self::Contradiction { score } => write!(f, "contradiction, score {score}"),
             Self::Similar { members } => write!(f, "{members} similar"),
             Self::Void => f.write_str("void by now"),
+            Self::Answered { entry } => write!(f, "answer to entry {entry} of the queue"),
         }
     }
 }
@@ -351,6 +391,7 @@ impl Action {
         match self {
             Self::Delete { .. } | Self::Merge { mark: None, .. } => ActionKind::Delete,
             Self::Hide { mark, .. }
+            | Self::Confirm { mark, .. }
             | Self::Merge {
                 mark: Some(mark), ..
             } => mark.kind(),
@@ -368,27 +409,29 @@ impl Action {
             | Self::Hide { reason, .. }
             | Self::Merge { reason, .. }
             | Self::DropPoint { reason, .. }
+            | Self::Confirm { reason, .. }
             | Self::Queue { reason, .. }
             | Self::Close { reason, .. } => *reason,
         }
     }
 
-    /// The memory that goes, with what hides behind it; `None` for what is about no row, or changes none.
+    /// The memory whose row changes, with what hides behind it and goes with it; `None` for what changes no row.
     #[must_use]
     pub fn target(&self) -> Option<&Target> {
         match self {
             Self::Delete { target, .. }
             | Self::Hide { target, .. }
-            | Self::Merge { target, .. } => Some(target),
+            | Self::Merge { target, .. }
+            | Self::Confirm { target, .. } => Some(target),
             Self::DropPoint { .. } | Self::Queue { .. } | Self::Close { .. } => None,
         }
     }
 
-    /// How the row of the memory that goes is marked; `None` when it is deleted, or there is none.
+    /// How the row of the memory is marked; `None` when it is deleted, or there is none.
     #[must_use]
     pub fn mark(&self) -> Option<&Mark> {
         match self {
-            Self::Hide { mark, .. } => Some(mark),
+            Self::Hide { mark, .. } | Self::Confirm { mark, .. } => Some(mark),
             Self::Merge { mark, .. } => mark.as_ref(),
             Self::Delete { .. }
             | Self::DropPoint { .. }
@@ -421,7 +464,8 @@ impl Action {
         match self {
             Self::Delete { target, .. }
             | Self::Hide { target, .. }
-            | Self::Merge { target, .. } => &target.namespace,
+            | Self::Merge { target, .. }
+            | Self::Confirm { target, .. } => &target.namespace,
             Self::DropPoint { namespace, .. } => namespace,
             Self::Queue { question, .. } | Self::Close { question, .. } => &question.namespace,
         }
@@ -434,10 +478,16 @@ impl Action {
             .is_some_and(|target| !target.behind.is_empty())
     }
 
-    /// Whether something goes from a store: questions take nothing.
+    /// Whether something goes from a store: questions and confirmations take nothing.
     #[must_use]
     pub fn removes(&self) -> bool {
-        self.question().is_none()
+        match self {
+            Self::Delete { .. }
+            | Self::Hide { .. }
+            | Self::Merge { .. }
+            | Self::DropPoint { .. } => true,
+            Self::Confirm { .. } | Self::Queue { .. } | Self::Close { .. } => false,
+        }
     }
 
     /// The row database it belongs to.
@@ -446,7 +496,8 @@ impl Action {
         match self {
             Self::Delete { target, .. }
             | Self::Hide { target, .. }
-            | Self::Merge { target, .. } => &target.partition,
+            | Self::Merge { target, .. }
+            | Self::Confirm { target, .. } => &target.partition,
             Self::DropPoint { partition, .. } => partition,
             Self::Queue { question, .. } | Self::Close { question, .. } => &question.partition,
         }
@@ -458,7 +509,9 @@ impl Action {
         let kind = self.kind();
         let reason = self.reason();
         let _ = match self {
-            Self::Delete { target, .. } | Self::Hide { target, .. } => {
+            Self::Delete { target, .. }
+            | Self::Hide { target, .. }
+            | Self::Confirm { target, .. } => {
                 writeln!(line, "{kind} {target:?} {reason}")
             }
             Self::Merge {

@@ -9,7 +9,7 @@ use crate::guard::Census;
 use crate::memory::{MemoryId, Namespace, PointId};
 use crate::pass::{Cx, PassError, PassName};
 use crate::plan::{Plan, Sighting, Unread};
-use crate::state::{self, NamespaceHash, StateError};
+use crate::state::{self, NamespaceHash, StateError, StateReader};
 use crate::store::rows::{OwnerBook, Partition, RowError, Snapshot, Standing};
 use crate::store::vectors::VectorReader;
 use crate::store::{Listing, Stores};
@@ -137,6 +137,15 @@ impl<'a> View<'a> {
             removed: state.removed_since(pass, since)?,
             survivors: state.survivors_since(since)?,
         })
+    }
+
+    /// The main state file, where the queue is; `None` when nothing was ever written down about the store.
+    ///
+    /// # Errors
+    ///
+    /// When it is damaged, or cannot be read.
+    pub fn state(&self) -> Result<Option<StateReader>, StateError> {
+        self.stores.state.read(state::Partition::Main)
     }
 
     /// Reads one row database.

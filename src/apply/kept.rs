@@ -41,6 +41,9 @@ pub(super) fn points(
     let Some(config) = &job.stores.config.vectors else {
         return Ok(kept);
     };
+    if !actions.iter().any(Action::removes) {
+        return Ok(kept);
+    }
     let rule = Rule {
         point_id: &config.point_id,
         rows: &job.stores.config.rows,
@@ -61,7 +64,7 @@ pub(super) fn points(
 
 fn going(action: &Action) -> Vec<&MemoryId> {
     // What is marked stays as a row, and is hidden: it needs no point.
-    let target = action.target().into_iter();
+    let target = action.target().filter(|_| action.removes()).into_iter();
     target
         .flat_map(|target| {
             std::iter::once(&target.memory.id).chain(target.behind.iter().map(|hidden| &hidden.id))

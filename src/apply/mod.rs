@@ -129,6 +129,8 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
         let file = match files.home(place) {
             Home::File(file) => Some(file),
             Home::None => None,
+            // A question needs no file.
+            Home::Missing if work.rows.is_empty() && work.points.is_empty() => None,
             Home::Missing => {
                 done.unread.push(unfinished(place, is_missing()));
                 continue;
@@ -168,7 +170,10 @@ fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
     for action in actions {
         let work = work.entry(Arc::clone(action.partition())).or_default();
         match action {
-            Action::Delete { .. } | Action::Hide { .. } | Action::Merge { .. } => {
+            Action::Delete { .. }
+            | Action::Hide { .. }
+            | Action::Merge { .. }
+            | Action::Confirm { .. } => {
                 work.rows.push(action);
             }
             Action::DropPoint { .. } => work.points.push(action),

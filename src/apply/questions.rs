@@ -23,7 +23,7 @@ pub(super) fn apply(
         let new: Vec<(&Question, Reason)> = batch.iter().filter_map(new).collect();
         hit(Failpoint::QueueBefore)?;
         if !void.is_empty() {
-            state.answer(&void, Answer::Void, job.now)?;
+            state.answer(job.run, &void, Answer::Void, job.now)?;
             count(&mut done.applied, ActionKind::Close, void.len());
         }
         if !new.is_empty() {

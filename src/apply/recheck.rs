@@ -151,6 +151,7 @@ pub(super) fn owner_still_so(
         | Reason::Unused { .. }
         | Reason::Contradiction { .. }
         | Reason::Similar { .. }
-        | Reason::Void => true,
+        | Reason::Void
+        | Reason::Answered { .. } => true,
     }
 }

@@ -1,4 +1,4 @@
-//! Removing memories: rows with all that goes with them, and their points.
+//! Removing memories: rows with all that goes with them, and their points. What is only confirmed keeps its point.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -177,11 +177,11 @@ fn judge(
     let judge = |(doomed, unit): (&Doomed<'_>, Option<Unit>)| {
         let target = doomed.target;
         // Of these nobody could see the points gone.
-        let is_unclear = members(target).any(|id| unclear.contains(id));
+        let is_unclear = going(doomed.action, target).any(|id| unclear.contains(id));
         match unit {
             None if !present.contains(&target.memory.id) => Judged::Gone,
             Some(unit) if !is_unclear && is_expected(target, &unit) => {
-                let ids = members(target)
+                let ids = going(doomed.action, target)
                     .flat_map(|id| points.get(id).into_iter().flatten())
                     .filter(|point| !kept.has(point))
                     .cloned()
@@ -234,8 +234,12 @@ fn wanted(target: &Target) -> Wanted {
     }
 }
 
-fn members(target: &Target) -> impl Iterator<Item = &MemoryId> {
-    std::iter::once(&target.memory.id).chain(target.behind.iter().map(|expected| &expected.id))
+/// The memories that leave the store, or are hidden in it.
+fn going<'a>(action: &Action, target: &'a Target) -> impl Iterator<Item = &'a MemoryId> {
+    let members =
+        std::iter::once(&target.memory.id).chain(target.behind.iter().map(|expected| &expected.id));
+    let goes = action.removes();
+    members.filter(move |_| goes)
 }
 
 fn is_expected(target: &Target, unit: &Unit) -> bool {

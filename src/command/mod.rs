@@ -6,14 +6,18 @@ use crate::cli::{Cli, Command, Global};
 use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::memory::Namespace;
 use crate::output::Out;
+use crate::state::StateError;
 use crate::store;
 
 mod check;
 mod demo;
 mod presets;
+mod review;
 mod run;
 mod status;
+mod why;
 
 /// Does what the command line asks.
 ///
@@ -34,6 +38,15 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
+        Some(Command::Review { list, verb: None }) => review::list(list, &cli.global, &mut out),
+        Some(Command::Review {
+            verb: Some(verb), ..
+        }) => review::answer(verb, &cli.global, &mut out),
+        Some(Command::Why {
+            id,
+            store,
+            namespace,
+        }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
     match (exit, out.finish()) {
@@ -84,6 +97,32 @@ fn load_file(path: &Path) -> Result<Config, Failure> {
     }
     let message = format!("{}:\n  {}", path.display(), problems.join("\n  "));
     Err(Failure::new(Exit::Config, message))
+}
+
+/// Reads the namespace that a list is narrowed to.
+fn parse_namespace(name: Option<&str>) -> Result<Option<Namespace>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    let refused = || {
+        Failure::new(
+            Exit::Usage,
+            format!("--namespace {name}: allowed is scope:owner, such as user:ana"),
+        )
+    };
+    Namespace::parse(name).map(Some).ok_or_else(refused)
+}
+
+/// Whether a namespace is wanted, in whatever spelling.
+fn wants_namespace(wanted: Option<&Namespace>, namespace: &Namespace) -> bool {
+    wanted.is_none_or(|wanted| wanted.normal() == namespace.normal())
+}
+
+/// What a command that reads a state file fails with.
+fn state_failure(store: &str, error: &StateError) -> Failure {
+    Failure {
+        exit: Exit::Failed,
+        message: format!("read the state of {store}: {}", crate::error::chain(error)),
+        hint: error.hint().map(str::to_owned),
+    }
 }
 
 /// Refuses the name of a store that is not configured.

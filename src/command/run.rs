@@ -132,7 +132,7 @@ fn instant(text: &str, now: Timestamp) -> Option<Timestamp> {
 
 /// The first SIGINT or SIGTERM asks the run to stop after the batch at hand; a second one ends the process at once,
 /// which loses nothing either.
-fn stop_on_signals() -> Result<Stop, Failure> {
+pub(super) fn stop_on_signals() -> Result<Stop, Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Stop::default();
     for signal in [SIGINT, SIGTERM] {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::Global;
 use crate::clock::Timestamp;
-use crate::error::{Failure, chain};
+use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::pass::PassName;
@@ -28,11 +28,8 @@ pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result
         .filter(|store| names.is_empty() || names.contains(&store.name))
     {
         let dir = StateDir::new(&config.state_dir, &store.name);
-        let status = Status::read(&store.name, &dir).map_err(|error| Failure {
-            exit: Exit::Failed,
-            message: format!("read the state of {}: {}", store.name, chain(&error)),
-            hint: error.hint().map(str::to_owned),
-        })?;
+        let status = Status::read(&store.name, &dir)
+            .map_err(|error| super::state_failure(&store.name, &error))?;
         status.print(out);
         if !status.damaged.is_empty() {
             exit = Exit::LeftOver;

@@ -389,6 +389,15 @@ pub struct Decay {
     pub max_fraction: Ratio,
 }
 
+impl Decay {
+    /// Whether memories of a type never fade.
+    #[must_use]
+    pub fn is_exempt(&self, kind: &str) -> bool {
+        let mut exempt = self.exempt_types.iter();
+        exempt.any(|exempt| exempt.eq_ignore_ascii_case(kind.trim()))
+    }
+}
+
 /// Settings of the `contradictions` pass.
 #[derive(Debug, Clone)]
 pub struct Contradictions {

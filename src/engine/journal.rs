@@ -51,7 +51,7 @@ fn write_unopened(dir: &StateDir, options: &Options, exit: Exit) -> Result<(), F
     write().map_err(state_failure)
 }
 
-pub(super) fn lock(dir: &StateDir, options: &Options) -> Result<RunLock, Failure> {
+pub(crate) fn lock(dir: &StateDir, options: &Options) -> Result<RunLock, Failure> {
     let holder = Holder {
         pid: std::process::id(),
         run: options.run.clone(),
@@ -69,7 +69,7 @@ pub(super) fn lock(dir: &StateDir, options: &Options) -> Result<RunLock, Failure
     })
 }
 
-pub(super) fn run_row(options: &Options) -> RunRow {
+pub(crate) fn run_row(options: &Options) -> RunRow {
     RunRow {
         run: options.run.clone(),
         command: options.command.clone(),
@@ -110,7 +110,7 @@ pub(super) fn totals_of(report: &PassReport) -> Vec<Total> {
     totals(report.pass, &done)
 }
 
-pub(super) fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
+pub(crate) fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
     let results = [
         (ActionResult::Applied, &done.applied),
         (ActionResult::Skipped, &done.skipped),
@@ -129,12 +129,12 @@ pub(super) fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
 }
 
 /// When something that began with the run had ended. The clock is read once a run; the rest is counted from there.
-pub(super) fn after(now: Timestamp, elapsed: Duration) -> Timestamp {
+pub(crate) fn after(now: Timestamp, elapsed: Duration) -> Timestamp {
     now.checked_add(elapsed).unwrap_or(now)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
-pub(super) fn state_failure(error: StateError) -> Failure {
+pub(crate) fn state_failure(error: StateError) -> Failure {
     let hint = error.hint().map(str::to_owned);
     Failure {
         exit: Exit::Failed,
@@ -143,6 +143,6 @@ pub(super) fn state_failure(error: StateError) -> Failure {
     }
 }
 
-pub(super) fn injected(error: Injected) -> Failure {
+pub(crate) fn injected(error: Injected) -> Failure {
     Failure::new(Exit::Failed, error.to_string())
 }

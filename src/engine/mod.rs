@@ -32,6 +32,8 @@ mod journal;
 mod run;
 mod verdict;
 
+pub(crate) use journal::{after, injected, lock, run_row, state_failure, totals};
+
 /// What a run is asked to do.
 #[derive(Debug, Clone)]
 pub struct Options {

@@ -235,7 +235,7 @@ fn describe(plan: &Plan, action: &Action) -> String {
         Action::DropPoint { point, .. } => write!(line, "  {point}"),
         Action::Queue { question, .. } => write!(line, "  {}", ids(question).join(" ")),
         Action::Close { entry, .. } => write!(line, "  entry {entry}"),
-        Action::Delete { .. } | Action::Hide { .. } => Ok(()),
+        Action::Delete { .. } | Action::Hide { .. } | Action::Confirm { .. } => Ok(()),
     };
     let _ = write!(line, "  {}", action.reason());
     line
@@ -421,8 +421,9 @@ impl<'a> PlanLine<'a> {
     }
 }
 
+/// An action as JSON has it.
 #[derive(Serialize)]
-struct ActionLine<'a> {
+pub(crate) struct ActionLine<'a> {
     action: ActionKind,
     namespace: &'a str,
     /// Left out for a point whose tenant has no file.
@@ -438,6 +439,8 @@ struct ActionLine<'a> {
     valid_to: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     into: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -460,6 +463,7 @@ impl<'a> ActionLine<'a> {
             behind: Vec::new(),
             valid_to: None,
             deleted_at: None,
+            confirmed_at: None,
             into: None,
             kind: None,
             ids: Vec::new(),
@@ -468,7 +472,7 @@ impl<'a> ActionLine<'a> {
         }
     }
 
-    fn of(action: &'a Action) -> Self {
+    pub(crate) fn of(action: &'a Action) -> Self {
         let mut line = Self {
             into: action.survivor().map(|survivor| survivor.id.to_string()),
             kind: action.question().map(|question| question.kind),
@@ -498,6 +502,7 @@ impl<'a> ActionLine<'a> {
         match mark {
             Some(Mark::Ended { at }) => self.valid_to = Some(*at),
             Some(Mark::Deleted { at }) => self.deleted_at = Some(*at),
+            Some(Mark::Confirmed { at }) => self.confirmed_at = Some(*at),
             Some(Mark::Superseded { .. }) | None => {}
         }
         self

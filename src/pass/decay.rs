@@ -17,9 +17,9 @@ use statrs::distribution::{ContinuousCDF as _, Weibull};
 use crate::clock::Timestamp;
 use crate::config;
 use crate::memory::{Memory, MemoryId, Moment, Namespace, Role};
-use crate::plan::{Action, Finding, Mark, Plan, Reason};
+use crate::plan::{Finding, Plan, Reason};
 use crate::state::NamespaceHash;
-use crate::store::rows::{Partition, RowError, Snapshot};
+use crate::store::rows::{RowError, Snapshot};
 use crate::view::{View, unread};
 
 use super::removal::{self, Candidate};
@@ -54,7 +54,6 @@ impl Pass for Decay {
         let rule = Rule {
             now: view.now(),
             curve: Curve::new(&view.config().passes.decay),
-            bitemporal: view.config().rows.is_bitemporal(),
         };
         let since = view.now().checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
         view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
@@ -67,7 +66,11 @@ impl Pass for Decay {
                     let candidates = rule.within_budget(plan, faded, &recent.removed, |id| {
                         recent.survivors.contains(id)
                     });
-                    rule.actions(plan, partition, snapshot, candidates)
+                    let findings = &mut plan.findings;
+                    let actions =
+                        removal::put_away(snapshot, partition, view, candidates, findings)?;
+                    plan.actions.extend(actions);
+                    Ok(())
                 }
                 // How much has faded lately is not known, so nothing more may.
                 Err(error) => {
@@ -114,10 +117,7 @@ impl Curve {
     /// How strong a memory is at `now`. Needs its type, its times, its uses and whether it is pinned.
     #[must_use]
     pub fn of(&self, memory: &Memory, now: Timestamp) -> Strength {
-        let is_exempt = |kind: &String| {
-            let mut exempt = self.settings.exempt_types.iter();
-            exempt.any(|exempt| exempt.eq_ignore_ascii_case(kind.trim()))
-        };
+        let is_exempt = |kind: &String| self.settings.is_exempt(kind);
         if memory.pinned || memory.kind.as_ref().is_some_and(is_exempt) {
             return Strength::Exempt;
         }
@@ -137,6 +137,18 @@ impl Curve {
             memory.uses.unwrap_or_default(),
         );
         Strength::Fading { strength, since }
+    }
+
+    /// When a memory that fades will have faded, if nobody uses it. `None` when that is beyond what a time can hold.
+    #[must_use]
+    pub fn fades_at(&self, memory: &Memory, since: Timestamp) -> Option<Timestamp> {
+        let scale = self.scale_of(memory.kind.as_deref()).as_secs_f64();
+        let stretched = stretched(scale, memory.uses.unwrap_or_default());
+        // S(t) = floor, solved for t.
+        let floor = self.settings.floor.get();
+        let age = stretched * (-floor.ln()).powf(1.0 / self.settings.shape);
+        let age = std::time::Duration::try_from_secs_f64(age).ok()?;
+        since.checked_add(age).ok()
     }
 
     /// Whether a strength is so low that the memory has faded.
@@ -161,9 +173,7 @@ impl Curve {
 /// Applicability", Journal of Applied Mechanics 18 (1951). Computed at scale 1, so that no power of a scale overflows.
 #[must_use]
 pub fn strength(age: f64, scale: f64, shape: f64, uses: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a logarithm is taken of it")]
-    let stretched = scale * (1.0 + (uses as f64).ln_1p());
-    let relative = age / stretched;
+    let relative = age / stretched(scale, uses);
     if relative.is_nan() || relative <= 0.0 {
         return 1.0;
     }
@@ -173,6 +183,13 @@ pub fn strength(age: f64, scale: f64, shape: f64, uses: u64) -> f64 {
             .unwrap_or(1.0),
         Err(_) => 1.0,
     }
+}
+
+/// The scale of a memory that was used so often.
+fn stretched(scale: f64, uses: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a logarithm is taken of it")]
+    let uses = uses as f64;
+    scale * (1.0 + uses.ln_1p())
 }
 
 /// A memory that has faded.
@@ -192,7 +209,6 @@ struct Fading {
 struct Rule {
     now: Timestamp,
     curve: Curve,
-    bitemporal: bool,
 }
 
 impl Rule {
@@ -280,37 +296,6 @@ impl Rule {
         )]
         let share = ((live + spent) as f64 * self.curve.settings.max_fraction.get() + 1e-9) as u64;
         usize::try_from(share.saturating_sub(spent)).unwrap_or(usize::MAX)
-    }
-
-    /// Ends, marks or deletes, as the schema can.
-    fn actions(
-        &self,
-        plan: &mut Plan,
-        partition: &Partition,
-        snapshot: &Snapshot,
-        candidates: Vec<Candidate>,
-    ) -> Result<(), RowError> {
-        let mark = if self.bitemporal {
-            Some(Mark::Ended { at: self.now })
-        } else {
-            let can = snapshot.marks().deleted;
-            can.then_some(Mark::Deleted { at: self.now })
-        };
-        let Some(mark) = mark else {
-            let targets =
-                removal::with_history(snapshot, partition, candidates, &mut plan.findings)?;
-            let delete = |(target, reason)| Action::Delete { target, reason };
-            plan.actions.extend(targets.into_iter().map(delete));
-            return Ok(());
-        };
-        let targets = removal::alone(snapshot, partition, candidates)?;
-        let hide = |(target, reason)| Action::Hide {
-            target,
-            mark: mark.clone(),
-            reason,
-        };
-        plan.actions.extend(targets.into_iter().map(hide));
-        Ok(())
     }
 }
 
@@ -416,6 +401,37 @@ mod tests {
     }
 
     #[test]
+    fn a_memory_has_faded_when_it_was_said_to_and_not_a_minute_before() {
+        for (kind, uses, shape, floor) in [
+            ("observation", 0, 1.0, 0.05),
+            ("fact", 12, 1.0, 0.05),
+            ("fact", 0, 0.7, 0.3),
+            ("observation", 3, 2.5, 0.01),
+        ] {
+            let mut used = memory(Some(kind), 0);
+            used.uses = Some(uses);
+            let curve = Curve::new(&config::Decay {
+                shape,
+                floor: Ratio::new(floor).unwrap(),
+                ..settings()
+            });
+            let at = curve.fades_at(&used, now()).unwrap();
+            let minute = SignedDuration::from_mins(1);
+            for (at, faded) in [(at - minute, false), (at + minute, true)] {
+                let Strength::Fading { strength, .. } = curve.of(&used, at) else {
+                    panic!("{kind} is exempt");
+                };
+                assert_eq!(curve.has_faded(strength), faded, "{kind} {strength}");
+            }
+        }
+        let for_ever = Curve::new(&config::Decay {
+            shape: 0.001,
+            ..settings()
+        });
+        assert_eq!(for_ever.fades_at(&memory(None, 0), now()), None);
+    }
+
+    #[test]
     fn exempt_pinned_and_unreadable_memories_do_not_fade() {
         let curve = Curve::new(&settings());
         let of = |memory: &Memory| curve.of(memory, now());
@@ -436,7 +452,6 @@ mod tests {
         let rule = Rule {
             now: now(),
             curve: Curve::new(&settings()),
-            bitemporal: false,
         };
         for (live, spent, allowed) in [
             (19, 0, 0),

@@ -15,8 +15,10 @@ use crate::store::vectors::VectorError;
 use crate::view::View;
 
 pub mod decay;
+pub mod member;
 pub mod orphans;
 mod removal;
+pub mod review;
 pub mod ttl;
 
 /// The name of a pass: CLI argument, configuration table, metric label and journal key.
@@ -29,11 +31,13 @@ pub enum PassName {
     Orphans,
     /// Memories that have faded.
     Decay,
+    /// Memories that a person should look at again, and questions that have become void.
+    Review,
 }
 
 impl PassName {
     /// Every pass, in the order in which they run.
-    pub const ALL: [Self; 3] = [Self::Ttl, Self::Orphans, Self::Decay];
+    pub const ALL: [Self; 4] = [Self::Ttl, Self::Orphans, Self::Decay, Self::Review];
 
     /// The stable name.
     #[must_use]
@@ -42,6 +46,7 @@ impl PassName {
             Self::Ttl => "ttl",
             Self::Orphans => "orphans",
             Self::Decay => "decay",
+            Self::Review => "review",
         }
     }
 
@@ -52,6 +57,7 @@ impl PassName {
             Self::Ttl => passes.ttl.enabled,
             Self::Orphans => passes.orphans.enabled,
             Self::Decay => passes.decay.enabled,
+            Self::Review => passes.review.enabled,
         }
     }
 }
@@ -91,8 +97,8 @@ pub trait Pass: Send + Sync {
 
 /// The passes, in the order in which they run.
 #[must_use]
-pub fn registry() -> [&'static dyn Pass; 3] {
-    [&ttl::Ttl, &orphans::Orphans, &decay::Decay]
+pub fn registry() -> [&'static dyn Pass; 4] {
+    [&ttl::Ttl, &orphans::Orphans, &decay::Decay, &review::Review]
 }
 
 /// What a long piece of work is given besides its input.
@@ -204,7 +210,7 @@ mod tests {
             "tttl"
                 .parse::<PassName>()
                 .unwrap_err()
-                .contains("ttl, orphans, decay")
+                .contains("ttl, orphans, decay, review")
         );
     }
 }

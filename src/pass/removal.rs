@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::memory::{MemoryId, Namespace};
-use crate::plan::{Expected, Finding, Reason, Tally, Target};
+use crate::plan::{Action, Expected, Finding, Mark, Reason, Tally, Target};
 use crate::store::rows::{Partition, Removals, RowError, Snapshot};
+use crate::view::View;
 
 /// A memory that a pass wants gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +58,40 @@ pub(super) fn with_history(
     Ok(targets)
 }
 
-/// Turns candidates into targets with versions, each on its own: for memories that are ended, and not removed.
+/// Hides or deletes candidates, as the schema can: ended where it is bitemporal, marked as deleted where it has a column
+/// for that, else deleted with the history behind them.
+///
+/// # Errors
+///
+/// When the rows cannot be read.
+pub(super) fn put_away(
+    snapshot: &Snapshot,
+    partition: &Partition,
+    view: &View<'_>,
+    candidates: Vec<Candidate>,
+    findings: &mut Tally<Finding>,
+) -> Result<Vec<Action>, RowError> {
+    let at = view.now();
+    let mark = if view.config().rows.is_bitemporal() {
+        Some(Mark::Ended { at })
+    } else {
+        snapshot.marks().deleted.then_some(Mark::Deleted { at })
+    };
+    let Some(mark) = mark else {
+        let targets = with_history(snapshot, partition, candidates, findings)?;
+        let delete = |(target, reason)| Action::Delete { target, reason };
+        return Ok(targets.into_iter().map(delete).collect());
+    };
+    let hide = |(target, reason)| Action::Hide {
+        target,
+        mark: mark.clone(),
+        reason,
+    };
+    let targets = alone(snapshot, partition, candidates)?;
+    Ok(targets.into_iter().map(hide).collect())
+}
+
+/// Turns candidates into targets with versions, each on its own: for memories that are marked, and not removed.
 ///
 /// # Errors
 ///

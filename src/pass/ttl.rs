@@ -246,15 +246,20 @@ fn ends(successors: &Successors, id: &MemoryId) -> bool {
     false
 }
 
+/// When a memory ceases to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deadline {
+pub enum Deadline {
+    /// It has no deadline.
     Never,
+    /// Then.
     At(Timestamp),
+    /// What would say so cannot be read.
     Unreadable,
 }
 
-/// `expires_at` speaks for itself; without one, the time to live counts from the creation.
-fn deadline(memory: &Memory) -> Deadline {
+/// The deadline of a memory: `expires_at` speaks for itself; without one, the time to live counts from the creation.
+#[must_use]
+pub fn deadline(memory: &Memory) -> Deadline {
     match memory.expires_at {
         Moment::At { latest, .. } => return Deadline::At(latest),
         Moment::Unreadable => return Deadline::Unreadable,

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Transaction, params};
+use rusqlite::{Row, Transaction, params};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::sql::{At, Count, Id, Json, Name, Named, Point};
+use super::sql::{At, Count, Id, IdRef, Json, Name, Named, Point};
 use super::{State, StateError, StateReader};
 use crate::clock::Timestamp;
 use crate::memory::{MemoryId, Namespace, PointId};
@@ -246,20 +246,18 @@ impl StateReader {
     pub fn tombstones(&self, since: Timestamp) -> Result<Vec<Tombstone>, StateError> {
         let sql = "SELECT memory, point, kind, pass, namespace, erased, at FROM tombstones
                    WHERE at >= ?1 ORDER BY intent, part";
-        self.rows("read the tombstones", sql, [At(since)], |row| {
-            let memory: Option<Id> = row.get(0)?;
-            Ok(Tombstone {
-                gone: match memory {
-                    Some(Id(id)) => Gone::Memory(id),
-                    None => Gone::Point(row.get::<_, Point>(1)?.0),
-                },
-                kind: row.get::<_, Name<_>>(2)?.0,
-                pass: row.get::<_, Name<_>>(3)?.0,
-                namespace: row.get(4)?,
-                erased: row.get(5)?,
-                at: row.get::<_, At>(6)?.0,
-            })
-        })
+        self.rows("read the tombstones", sql, [At(since)], tombstone)
+    }
+
+    /// The removals of one memory that were not taken back, oldest first. They outlive their intents.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn tombstones_of(&self, memory: &MemoryId) -> Result<Vec<Tombstone>, StateError> {
+        let sql = "SELECT memory, point, kind, pass, namespace, erased, at FROM tombstones
+                   WHERE memory = ?1 ORDER BY intent, part";
+        self.rows("read the tombstones", sql, [IdRef(memory)], tombstone)
     }
 
     /// The namespaces of which something was erased, in order, each with the last time: a snapshot from before then
@@ -274,6 +272,21 @@ impl StateReader {
             Ok((row.get(0)?, row.get::<_, At>(1)?.0))
         })
     }
+}
+
+fn tombstone(row: &Row<'_>) -> rusqlite::Result<Tombstone> {
+    let memory: Option<Id> = row.get(0)?;
+    Ok(Tombstone {
+        gone: match memory {
+            Some(Id(id)) => Gone::Memory(id),
+            None => Gone::Point(row.get::<_, Point>(1)?.0),
+        },
+        kind: row.get::<_, Name<_>>(2)?.0,
+        pass: row.get::<_, Name<_>>(3)?.0,
+        namespace: row.get(4)?,
+        erased: row.get(5)?,
+        at: row.get::<_, At>(6)?.0,
+    })
 }
 
 #[cfg(test)]

@@ -99,6 +99,8 @@ pub struct Entry {
     pub snoozed_until: Option<Timestamp>,
     /// How it was answered, and when; `None` while it is open.
     pub answered: Option<(Answer, Timestamp)>,
+    /// The run that answered it.
+    pub answered_by: Option<String>,
 }
 
 /// The name of one exact question: the same question is never put twice.
@@ -157,13 +159,14 @@ impl State {
         })
     }
 
-    /// Answers open entries, in one transaction. What became void may be asked again.
+    /// Answers open entries for a run, in one transaction. What became void may be asked again.
     ///
     /// # Errors
     ///
     /// When one is not open, or the file cannot be written; then none is answered.
     pub fn answer(
         &self,
+        run: &str,
         entries: &[i64],
         answer: Answer,
         now: Timestamp,
@@ -172,11 +175,11 @@ impl State {
             for id in entries {
                 let answered = tx
                     .prepare_cached(
-                        "UPDATE queue SET answer = ?2, answered_at = ?3,
+                        "UPDATE queue SET answer = ?2, answered_at = ?3, answered_by = ?4,
                            key = CASE WHEN ?2 = 'void' THEN NULL ELSE key END
                          WHERE id = ?1 AND answer IS NULL",
                     )?
-                    .execute(params![id, Name(answer), At(now)])?;
+                    .execute(params![id, Name(answer), At(now), run])?;
                 if answered == 0 {
                     return Err(Fault::Refused(format!("entry {id} is not open")));
                 }
@@ -193,7 +196,7 @@ impl State {
     pub fn reopen(&self, entry: i64) -> Result<(), StateError> {
         self.write("open an entry of the queue again", |tx| {
             let reopened = tx.execute(
-                "UPDATE queue SET answer = NULL, answered_at = NULL
+                "UPDATE queue SET answer = NULL, answered_at = NULL, answered_by = NULL
                  WHERE id = ?1 AND answer IS NOT NULL AND answer <> 'void'",
                 [entry],
             )?;
@@ -227,7 +230,8 @@ impl State {
 macro_rules! select_entries {
     ($rest:literal) => {
         concat!(
-            "SELECT id, kind, partition, namespace, members, reason, run, queued_at, snoozed_until, answer, answered_at
+            "SELECT id, kind, partition, namespace, members, reason, run, queued_at, snoozed_until, answer, answered_at,
+               answered_by
              FROM queue ",
             $rest
         )
@@ -331,6 +335,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         answered: answer
             .zip(answered_at)
             .map(|(Name(answer), At(at))| (answer, at)),
+        answered_by: row.get(11)?,
     })
 }
 
@@ -371,7 +376,9 @@ mod tests {
             put(&state, &pair, Reason::Contradiction { score: 60 }, 9),
             0
         );
-        state.answer(&[1], Answer::Kept, at(1)).unwrap();
+        state
+            .answer("answering", &[1], Answer::Kept, at(1))
+            .unwrap();
         assert_eq!(put(&state, &pair, SCORE, 2), 0, "answered");
         let changed = question(QuestionKind::Contradiction, &[(1, 0), (2, 1)]);
         assert_eq!(put(&state, &changed, SCORE, 3), 1);
@@ -386,7 +393,9 @@ mod tests {
         let state = world.main();
         let pair = question(QuestionKind::Similar, &[(1, 0), (2, 0)]);
         put(&state, &pair, Reason::Similar { members: 2 }, 0);
-        state.answer(&[1], Answer::Void, at(1)).unwrap();
+        state
+            .answer("answering", &[1], Answer::Void, at(1))
+            .unwrap();
         assert_eq!(put(&state, &pair, Reason::Similar { members: 2 }, 2), 1);
         assert!(
             state.reopen(1).is_err(),
@@ -421,11 +430,13 @@ mod tests {
         put(&state, &question(QuestionKind::Unused, &[(1, 0)]), SCORE, 0);
         state.snooze(1, Some(at(9))).unwrap();
         assert_eq!(state.open_entries().unwrap()[0].snoozed_until, Some(at(9)));
-        state.answer(&[1], Answer::Confirmed, at(1)).unwrap();
+        state
+            .answer("answering", &[1], Answer::Confirmed, at(1))
+            .unwrap();
         for refused in [
-            state.answer(&[1], Answer::Kept, at(2)),
+            state.answer("answering", &[1], Answer::Kept, at(2)),
             state.snooze(1, None),
-            state.answer(&[7], Answer::Kept, at(2)),
+            state.answer("answering", &[7], Answer::Kept, at(2)),
             state.reopen(7),
         ] {
             assert!(
@@ -433,7 +444,10 @@ mod tests {
                 "{refused:?}"
             );
         }
+        let answered = state.entry(1).unwrap().unwrap();
+        assert_eq!(answered.answered_by.as_deref(), Some("answering"));
         state.reopen(1).unwrap();
-        assert_eq!(state.open_entries().unwrap().len(), 1);
+        let open = state.open_entries().unwrap().remove(0);
+        assert_eq!((open.answered, open.answered_by), (None, None));
     }
 }

@@ -196,13 +196,15 @@ impl StateReader {
         self.one("read the last success", sql, [Name(pass)], latest)
     }
 
-    /// When a run last ended with exit code 0.
+    /// When a run of passes last ended with exit code 0. The answer to a question is a run, too, and no sign that the
+    /// nights go well.
     ///
     /// # Errors
     ///
     /// When the file cannot be read.
     pub fn last_successful_run(&self) -> Result<Option<Timestamp>, StateError> {
-        let sql = "SELECT max(finished_at) FROM runs WHERE exit = 0";
+        let sql = "SELECT max(finished_at) FROM runs
+                   WHERE exit = 0 AND id IN (SELECT run FROM passes)";
         self.one("read the last successful run", sql, [], latest)
     }
 
@@ -322,6 +324,8 @@ mod tests {
         }
         state.finish_run("run-1", &end(0, 3)).unwrap();
         state.finish_run("run-3", &end(130, 8)).unwrap();
+        let ttl = pass(PassName::Ttl, "idle", true, 2);
+        state.record_pass("run-1", &ttl, &[]).unwrap();
         let record = |name, second, end| RunRecord {
             row: run(name, second),
             end,
@@ -334,6 +338,10 @@ mod tests {
         assert_eq!(state.runs(9).unwrap(), all);
         assert_eq!(state.runs(2).unwrap(), all[..2]);
         assert_eq!(state.last_successful_run().unwrap(), Some(at(3)));
+        state.begin_run(&run("answer", 20)).unwrap();
+        state.finish_run("answer", &end(0, 21)).unwrap();
+        let nights = state.last_successful_run().unwrap();
+        assert_eq!(nights, Some(at(3)), "an answer of a person is no night");
     }
 
     #[test]

@@ -121,9 +121,11 @@ CREATE TABLE queue(
   run TEXT NOT NULL,
   queued_at INTEGER NOT NULL,
   snoozed_until INTEGER,
-  -- NULL, both: open.
+  -- NULL, all three: open.
   answer TEXT,
-  answered_at INTEGER
+  answered_at INTEGER,
+  -- The run that answered it.
+  answered_by TEXT
 ) STRICT;
 CREATE INDEX queue_open ON queue(id) WHERE answer IS NULL;
 CREATE INDEX queue_by_time ON queue(kind, queued_at);

@@ -138,7 +138,8 @@ fn settle(
     if open.erase {
         drop_pre_image(tx, id)?;
     }
-    if how == Settled::Done {
+    // What was confirmed is not gone.
+    if how == Settled::Done && open.kind != ActionKind::Confirm {
         bury(tx, id, open, now)?;
         if open.erase {
             forget_namespace(tx, id, open, now)?;
@@ -322,11 +323,28 @@ mod tests {
         ];
         assert_eq!(state.tombstones(at(0)).unwrap(), expected);
         assert_eq!(state.tombstones(at(2)).unwrap(), expected[4..]);
+        let of = |id| state.tombstones_of(&MemoryId::Integer(id)).unwrap();
+        assert_eq!((of(1_000_001), of(3)), (expected[1..2].to_vec(), vec![]));
         assert_eq!(
             NamespaceHash::of(&ana()).to_string(),
             // sha256sum of "user:ana"
             "93e69d2510cbd5976530947b5d693b26f1c5c6ef17fcdbf89bc31f4e103c4550"
         );
+    }
+
+    #[test]
+    fn what_was_confirmed_is_not_gone() {
+        let world = World::new();
+        let state = world.main();
+        let confirmed = Intent {
+            kind: ActionKind::Confirm,
+            behind: vec![],
+            mark: Some(crate::plan::Mark::Confirmed { at: at(3) }),
+            ..deletion(1)
+        };
+        let id = state.intend_one(confirmed);
+        state.settle(&[(id, Settled::Done)], at(3)).unwrap();
+        assert_eq!(state.tombstones(at(0)).unwrap(), []);
     }
 
     #[test]

@@ -29,10 +29,12 @@ mod points;
 mod presets;
 mod qdrant;
 mod replay;
+mod review;
 mod rows;
 mod sightings;
 mod tenants;
 mod times;
+mod why;
 
 /// A file in this folder that no `mod` line names would never run.
 #[test]

@@ -113,6 +113,8 @@ snapshot_dir = "snapshots"
 [pass.orphans]
 settle = "0s"
 min_age = "0s"
+[pass.review]
+enabled = false
 [[store]]
 name = "agent"
 [store.rows]

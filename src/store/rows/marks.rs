@@ -1,6 +1,6 @@
 //! Marking memories instead of removing them, and folding one into another, conditionally.
 //!
-//! A mark is one column of the row: `valid_to`, `deleted_at` or `superseded_by`. Folding a memory into a survivor marks
+//! A mark is one column of the row: `valid_to`, `deleted_at`, `superseded_by` or `confirmed_at`. Folding a memory into a survivor marks
 //! it, or deletes it where the schema has no mark, and in the same savepoint carries over to the survivor how often and
 //! when the memory was used and since when it has been known. What is done is done once: a row that bears the mark
 //! already is not marked again, and nothing is carried over twice.
@@ -42,6 +42,7 @@ struct Marking<'a> {
 
 /// The marks that a schema has a column for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of marks, one a field")]
 pub struct Marks {
     /// `valid_to` can be set.
     pub ended: bool,
@@ -49,6 +50,8 @@ pub struct Marks {
     pub deleted: bool,
     /// `superseded_by` can be set.
     pub superseded: bool,
+    /// `confirmed_at` can be set.
+    pub confirmed: bool,
 }
 
 impl Mapping {
@@ -59,6 +62,7 @@ impl Mapping {
             ended: can(Role::ValidTo),
             deleted: can(Role::DeletedAt),
             superseded: can(Role::SupersededBy),
+            confirmed: can(Role::ConfirmedAt),
         }
     }
 
@@ -68,6 +72,7 @@ impl Mapping {
             Role::ValidTo,
             Role::DeletedAt,
             Role::SupersededBy,
+            Role::ConfirmedAt,
             Role::Uses,
             Role::LastUsedAt,
             Role::CreatedAt,
@@ -302,6 +307,11 @@ impl Writer {
             Mark::Ended { at } | Mark::Deleted { at } => {
                 moment(role, value).earliest().is_some_and(|set| set <= *at)
             }
+            // An earlier confirmation is another one.
+            Mark::Confirmed { at } => match moment(role, value) {
+                Moment::At { earliest, latest } => earliest <= *at && *at <= latest,
+                Moment::Absent | Moment::Unreadable => false,
+            },
             Mark::Superseded { by } => {
                 value::reference_of(value::as_ref(value), mapping.ids).as_ref() == Some(by)
             }
@@ -326,7 +336,7 @@ impl Writer {
     /// creation of the same memory is.
     fn written(&self, marking: &Marking<'_>, root: &RowImage) -> rusqlite::Result<SqlValue> {
         let at = match marking.mark {
-            Mark::Ended { at } | Mark::Deleted { at } => *at,
+            Mark::Ended { at } | Mark::Deleted { at } | Mark::Confirmed { at } => *at,
             Mark::Superseded { by } => {
                 return Ok(match by {
                     MemoryId::Integer(id) => SqlValue::Integer(*id),
@@ -398,6 +408,7 @@ fn role_of(mark: &Mark) -> Role {
         Mark::Ended { .. } => Role::ValidTo,
         Mark::Deleted { .. } => Role::DeletedAt,
         Mark::Superseded { .. } => Role::SupersededBy,
+        Mark::Confirmed { .. } => Role::ConfirmedAt,
     }
 }
 
@@ -406,5 +417,6 @@ fn name_of(mark: &Mark) -> &'static str {
         Mark::Ended { .. } => "valid_to",
         Mark::Deleted { .. } => "deleted_at",
         Mark::Superseded { .. } => "superseded_by",
+        Mark::Confirmed { .. } => "confirmed_at",
     }
 }

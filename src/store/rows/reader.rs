@@ -391,6 +391,12 @@ impl Snapshot {
         essences.map_err(RowError::sqlite("read memories"))
     }
 
+    /// Whether the schema says anything about a role.
+    #[must_use]
+    pub fn knows(&self, role: Role) -> bool {
+        self.bound().mapping.role(role).is_some()
+    }
+
     /// The marks that the schema has a column for.
     #[must_use]
     pub fn marks(&self) -> Marks {

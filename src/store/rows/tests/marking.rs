@@ -88,6 +88,42 @@ fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
 }
 
 #[test]
+fn a_confirmation_is_written_as_the_column_writes_times_and_an_earlier_one_is_another() {
+    let at = instant("2026-06-01T12:34:56Z");
+    let mark = Mark::Confirmed { at };
+    for (known, written) in [
+        ("'2026-01-02 03:04:05'", "2026-06-01 12:34:56"),
+        ("'2026-01-02T03:04:05Z'", "2026-06-01T12:34:56Z"),
+        ("'2026-01-02'", "2026-06-01"),
+        ("NULL", "2026-06-01 12:34:56"),
+    ] {
+        let world = World::new(&format!(
+            "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT, confirmed TEXT);
+             INSERT INTO memories VALUES(1, 'a', {known}), (2, 'b', {known});"
+        ))
+        .role(Role::ConfirmedAt, "confirmed:text");
+        assert!(world.read(|snapshot| Ok(snapshot.marks().confirmed)));
+        let mut writer = world.writer();
+        assert!(!writer.is_marked(&n(1), &mark).unwrap(), "{known}");
+        let change = Change {
+            unit: root(&mut writer, 1),
+            mark: Some(mark.clone()),
+            survivor: None,
+        };
+        for _ in 0..2 {
+            let fates = writer.change_units(std::slice::from_ref(&change)).unwrap();
+            assert_eq!(fates, [Fate::Removed]);
+        }
+        assert!(writer.is_marked(&n(1), &mark).unwrap(), "{known}");
+        let other = known.trim_matches('\'');
+        assert_eq!(
+            world.query("SELECT id, confirmed FROM memories ORDER BY id"),
+            [format!("1 {written}"), format!("2 {other}")]
+        );
+    }
+}
+
+#[test]
 fn without_a_column_for_it_a_merge_deletes() {
     let world = used("superseded INTEGER");
     let mut writer = world.writer();
