@@ -271,3 +271,75 @@ pub fn duplicates<'a>(pairs: &[Pair<'a>], settings: &Duplicates) -> Measure<'a> 
         verdict(comparison).may_merge(cosine, merge_at)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::default_passes;
+
+    const PAIRS: &str = "id\ttext_a\ttext_b\tlabel\tlang\tcosine\n\
+        1\tAna eats meat\tAna does not eat meat\tCONTRADICTION\ten\t0.9\n\
+        2\tAna eats meat\tAna plays the harp\tNEUTRAL\ten\t0.2\n\
+        3\tAna eats meat\tAna does not eat meat\tNEUTRAL\ten\t\n\
+        4\tAna likes tea\tAna plays the harp\tCONTRADICTION\ten\t-0.1\n";
+
+    #[test]
+    fn judgement_is_held_against_the_labels() {
+        let pairs = read(PAIRS).unwrap();
+        assert_eq!(pairs[0].cosine, Some(0.9));
+        assert_eq!(pairs[2].cosine, None);
+        let measure = contradictions(&pairs, &default_passes().contradictions);
+        assert_eq!(
+            (measure.n, measure.tp, measure.fp, measure.fn_, measure.tn),
+            (4, 1, 1, 1, 1)
+        );
+        assert_eq!(measure.false_positives, ["3"]);
+        assert_eq!(measure.false_negatives, ["4"]);
+        assert!((measure.f1() - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn equal_texts_are_duplicates_without_a_cosine() {
+        let text = "lang\tlabel\tid\ttext_b\ttext_a\textra\r\nen\tDUPLICATE\t1\tAna likes tea\tana likes tea.\tx\r\n";
+        let pairs = read(text).unwrap();
+        let measure = duplicates(&pairs, &default_passes().duplicates);
+        assert_eq!((measure.tp, measure.n), (1, 1));
+        assert!((measure.precision() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_file_that_breaks_its_promise_is_refused_with_the_line() {
+        let header = "id\ttext_a\ttext_b\tlabel\tlang\tcosine\n";
+        for (text, expected) in [
+            (String::new(), "line 1: no header"),
+            ("id\ttext_a\n".to_owned(), "line 1: no column named text_b"),
+            (
+                format!("{header}1\ta\tb\tX\ten\n"),
+                "line 2: 5 columns where the header has 6",
+            ),
+            (
+                format!("{header}1\ta\tb\tX\ten\t0\n\n2\ta\tb\t\ten\t0\n"),
+                "line 4: no label",
+            ),
+            (
+                format!("{header}1\ta\tb\tX\ten\tNaN\n"),
+                "line 2: the cosine is no number from -1 to 1",
+            ),
+            (
+                format!("{header}1\ta\tb\tX\ten\t1.5\n"),
+                "line 2: the cosine is no number from -1 to 1",
+            ),
+        ] {
+            assert_eq!(read(&text).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_measured_gives_no_rate() {
+        let measure = contradictions(&[], &default_passes().contradictions);
+        assert_eq!(
+            (measure.precision(), measure.recall(), measure.f1()),
+            (0.0, 0.0, 0.0)
+        );
+    }
+}

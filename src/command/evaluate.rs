@@ -58,7 +58,7 @@ fn settings(store: Option<&str>, global: &Global) -> Result<Passes, Failure> {
         .iter()
         .filter(|known| store.is_none_or(|name| known.name == name));
     match (named.next(), named.next()) {
-        (Some(store), None) => Ok(store.passes.clone()),
+        (Some(only), None) => Ok(only.passes.clone()),
         (None, _) => Ok(config::default_passes()),
         (Some(_), Some(_)) => Err(Failure::new(
             Exit::Usage,

@@ -100,6 +100,8 @@ pub struct Analysis {
     pub(crate) is_foreign: bool,
     /// Whether it was too long to be read whole.
     pub(crate) is_cut: bool,
+    /// Whether it begins by introducing something: with an indefinite article or a count.
+    pub(crate) begins_indefinite: bool,
     /// Digest of the folded tokens.
     pub(crate) normal: [u8; 32],
     /// Digest of the whole text in lower case; only of cut texts.
@@ -131,6 +133,7 @@ impl Analysis {
             is_certain: choice.is_certain,
             is_foreign: choice.is_foreign,
             is_cut,
+            begins_indefinite: reader.begins_indefinite(),
             normal: reader.normal,
             whole: is_cut.then(|| Sha256::digest(super::fold::lower(text)).into()),
             scopes: negation::scopes(&mut reader.words, &reader.negators, &reader.ends).into(),

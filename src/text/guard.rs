@@ -314,3 +314,6 @@ fn common(a: &[Word], b: &[Word]) -> usize {
     }
     row[b.len()]
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,3 +87,54 @@ fn is_foreign(words: &[&Token], best: usize) -> bool {
         .count();
     latin * 2 < words.len() || foreign * 3 > best || (words.len() >= 6 && best == 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::analysis::Analysis;
+
+    #[test]
+    fn the_words_say_which_language_it_is() {
+        for (text, language) in [
+            ("the user prefers dark mode", "en"),
+            ("o usuario prefere o modo escuro", "pt"),
+            ("el usuario prefiere el modo oscuro", "es"),
+            ("não usa Docker", "pt"),
+            ("nao usa docker", "pt"),
+            ("Ana", "en"),
+            ("", "en"),
+        ] {
+            assert_eq!(Analysis::of(text).language(), language, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_hint_decides_only_where_the_words_do_not() {
+        assert_eq!(Analysis::with_language("Ana", Some("pt")).language(), "pt");
+        assert_eq!(Analysis::with_language("Ana", Some("xx")).language(), "en");
+        assert_eq!(
+            Analysis::with_language("the cat is here", Some("pt")).language(),
+            "en"
+        );
+    }
+
+    #[test]
+    fn a_language_without_a_lexicon_is_known_as_foreign() {
+        for text in [
+            "Ich mag keinen Kaffee und keinen Tee",
+            "Je n'aime pas le thé",
+            "Мне нравится чай",
+            "我喜欢茶",
+        ] {
+            assert!(Analysis::of(text).is_foreign, "{text}");
+        }
+        for text in [
+            "the user likes tea",
+            "gosta de chá",
+            "le gusta el té",
+            "npm 9",
+            "Ana",
+        ] {
+            assert!(!Analysis::of(text).is_foreign, "{text}");
+        }
+    }
+}

@@ -5,7 +5,8 @@
 //! line in [`FILES`].
 //!
 //! Policy: a file says only what is true of the language in general. `function` words carry no topic, `light` ones
-//! little, `fillers` may come and go. `negators` differ in reach: `not` and `never` negate what follows, `none` the whole clause, `without` what
+//! little, `fillers` may come and go,
+//! `indefinite` ones introduce something. `negators` differ in reach: `not` and `never` negate what follows, `none` the whole clause, `without` what
 //! stands right behind it, `implied` are verbs that deny what follows them. `qualifiers` must agree before two texts
 //! merge. `same` words count as one; of `kinds` the first of a line stands for any other; `opposites` cannot
 //! both hold: `pairs`, `against` (the first of a line and each other), `exclusive` (any two of a line).
@@ -83,6 +84,7 @@ pub(crate) struct Entry {
     pub(crate) is_function: bool,
     pub(crate) is_light: bool,
     pub(crate) is_filler: bool,
+    pub(crate) is_indefinite: bool,
     pub(crate) negator: Option<Negator>,
     pub(crate) ends_negation: bool,
     pub(crate) qualifiers: u16,
@@ -136,6 +138,7 @@ struct Raw {
     stemmer: String,
     decimal: String,
     function: String,
+    indefinite: String,
     fillers: String,
     light: String,
     negators: RawNegators,
@@ -259,6 +262,9 @@ impl Lexicon {
         }
         for word in list(&raw.function) {
             self.entry(&word).is_function = true;
+        }
+        for word in list(&raw.indefinite) {
+            self.entry(&word).is_indefinite = true;
         }
         for word in list(&raw.fillers) {
             self.entry(&word).is_filler = true;
@@ -526,4 +532,88 @@ fn sorted<T>(map: &HashMap<String, T>) -> Vec<(&String, &T)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by_key(|(key, _)| *key);
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lexicon(code: &str) -> &'static Lexicon {
+        LEXICONS
+            .iter()
+            .find(|lexicon| lexicon.code == code)
+            .unwrap()
+    }
+
+    #[test]
+    fn every_file_is_read() {
+        assert_eq!(LEXICONS.len(), FILES.len());
+        for lexicon in LEXICONS.iter() {
+            assert!(lexicon.entries.len() > 300, "{lexicon:?}");
+            for month in 1..=12 {
+                let has = lexicon
+                    .entries
+                    .values()
+                    .any(|entry| entry.month == Some(month));
+                assert!(has, "{lexicon:?} lacks month {month}");
+            }
+            for day in 0..7 {
+                let has = lexicon
+                    .entries
+                    .values()
+                    .any(|entry| entry.weekday == Some(day));
+                assert!(has, "{lexicon:?} lacks weekday {day}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_unit_that_a_file_words_exists() {
+        for (code, text) in FILES {
+            let raw: Raw = toml::from_str(text).unwrap();
+            for unit in raw.units.keys() {
+                assert!(units::by_name(unit).is_some(), "{code}: {unit}");
+            }
+        }
+    }
+
+    #[test]
+    fn opposites_hold_both_ways_and_through_inflection() {
+        for (code, one, other) in [
+            ("en", "opens", "closed"),
+            ("en", "bought", "selling"),
+            ("en", "happy", "unhappy"),
+            ("pt", "abre", "fechou"),
+            ("pt", "cheia", "vazia"),
+            ("es", "compra", "vende"),
+        ] {
+            let lexicon = lexicon(code);
+            let (one, other) = (lexicon.key(one), lexicon.key(other));
+            assert!(
+                lexicon.relations(one).unwrap().opposites.contains(&other),
+                "{code}"
+            );
+            assert!(
+                lexicon.relations(other).unwrap().opposites.contains(&one),
+                "{code}"
+            );
+        }
+    }
+
+    #[test]
+    fn nouns_of_the_antonym_list_only_contrast() {
+        let lexicon = lexicon("en");
+        let (man, woman) = (lexicon.key("man"), lexicon.key("woman"));
+        let relations = lexicon.relations(man).unwrap();
+        assert!(relations.contrasts.contains(&woman));
+        assert!(!relations.opposites.contains(&woman));
+    }
+
+    #[test]
+    fn the_longest_phrase_wins() {
+        let lexicon = lexicon("en");
+        let keys: Vec<u32> = ["not", "at", "all"].map(|word| lexicon.key(word)).to_vec();
+        let (phrase, used) = lexicon.phrase(&keys).unwrap();
+        assert_eq!((phrase.kind, used), (PhraseKind::Negator(Negator::Not), 3));
+    }
 }

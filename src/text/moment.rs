@@ -331,3 +331,57 @@ impl Reader<'_> {
 pub(crate) fn key(moment: &Moment) -> u32 {
     hash32(&format!("{:?} {}", moment.grain, moment.value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::analysis::Analysis;
+    use super::*;
+
+    fn told(text: &str) -> Vec<(Grain, u32)> {
+        let analysis = Analysis::of(text);
+        let moments = analysis.moments.iter();
+        moments.map(|moment| (moment.grain, moment.value)).collect()
+    }
+
+    #[test]
+    fn times_are_read_in_each_language() {
+        use Grain::{Clock, Date, Month, Weekday, Year};
+        for (text, expected) in [
+            ("the review is on 15 October", vec![(Date, 1015)]),
+            (
+                "due on October 15th, 2024",
+                vec![(Date, 1015), (Year, 2024)],
+            ),
+            ("due by 2024-10-15", vec![(Date, 1015), (Year, 2024)]),
+            (
+                "a reuniao e no dia 15 de outubro de 2024",
+                vec![(Date, 1015), (Year, 2024)],
+            ),
+            ("o prazo e 15/10/2024", vec![(Date, 1015), (Year, 2024)]),
+            ("it ended on 12/31/2023", vec![(Date, 1231), (Year, 2023)]),
+            ("la cita es el 3 de enero", vec![(Date, 103)]),
+            ("they met in March", vec![(Month, 3)]),
+            ("they march on", vec![]),
+            ("she may come", vec![]),
+            ("every Tuesday at 3 PM", vec![(Weekday, 1), (Clock, 900)]),
+            (
+                "na segunda-feira as 15h30",
+                vec![(Weekday, 0), (Clock, 930)],
+            ),
+            ("at 11:30 and 12am", vec![(Clock, 690), (Clock, 0)]),
+            ("she moved in 2023", vec![(Year, 2023)]),
+            ("there are 2023 calls", vec![]),
+            ("error 2000", vec![]),
+        ] {
+            assert_eq!(told(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn days_told_from_today_are_of_one_group() {
+        let (one, other) = (told("see you tomorrow"), told("see you today"));
+        assert_eq!(one[0].0, other[0].0);
+        assert_ne!(one[0].1, other[0].1);
+        assert_eq!(told("it was last week").len(), 1);
+    }
+}

@@ -79,6 +79,15 @@ impl Reader {
         }
     }
 
+    /// Whether the text begins with an indefinite article or a count.
+    pub(super) fn begins_indefinite(&self) -> bool {
+        let count = self
+            .quantities
+            .first()
+            .is_some_and(|first| first.at == 0 && first.dimension == Dimension::Count);
+        count || self.entry(0).is_some_and(|entry| entry.is_indefinite)
+    }
+
     fn here(&self) -> u32 {
         u32::try_from(self.words.len()).unwrap_or(u32::MAX)
     }
@@ -403,4 +412,95 @@ fn parts(lexicon: &Lexicon, token: &Token) -> Vec<String> {
     }
     parts.retain(|part| !part.is_empty());
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::analysis::Analysis;
+    use super::*;
+    use Dimension::{Count, Identifier, Rank, Ratio, Version};
+
+    fn numbers(text: &str) -> Vec<(Dimension, f64)> {
+        let analysis = Analysis::of(text);
+        let numbers = analysis.quantities.iter();
+        numbers
+            .map(|number| (number.dimension, number.value))
+            .collect()
+    }
+
+    #[test]
+    fn numbers_have_a_kind_a_value_and_a_unit() {
+        let data = units::by_name("byte").unwrap().dimension;
+        let time = units::by_name("second").unwrap().dimension;
+        let usd = units::by_name("usd").unwrap().dimension;
+        for (text, expected) in [
+            ("she has two children", vec![(Count, 2.0)]),
+            ("tem vinte e cinco alunos", vec![(Count, 25.0)]),
+            (
+                "there are three hundred and five people",
+                vec![(Count, 305.0)],
+            ),
+            ("two million users", vec![(Count, 2e6)]),
+            ("2 million users", vec![(Count, 2e6)]),
+            (
+                "the cache is 512MB",
+                vec![(Dimension::Measure(data), 512e6)],
+            ),
+            ("the cache is 1 GB", vec![(Dimension::Measure(data), 1e9)]),
+            (
+                "it takes 90 minutes",
+                vec![(Dimension::Measure(time), 5400.0)],
+            ),
+            (
+                "it takes two weeks",
+                vec![(Dimension::Measure(time), 1_209_600.0)],
+            ),
+            ("it costs $5k", vec![(Dimension::Measure(usd), 5000.0)]),
+            ("it costs 5 dollars", vec![(Dimension::Measure(usd), 5.0)]),
+            (
+                "custa 1.200,50 dolares",
+                vec![(Dimension::Measure(usd), 1200.5)],
+            ),
+            ("the 3rd try", vec![(Rank, 3.0)]),
+            ("the third try", vec![(Rank, 3.0)]),
+            ("scored 8/10", vec![(Ratio, quantity::spelling("8/10"))]),
+            (
+                "uses version 2.10",
+                vec![(Version, quantity::spelling("2.10"))],
+            ),
+            (
+                "listens on port 8080",
+                vec![(Identifier, quantity::spelling("8080"))],
+            ),
+            ("no number here", vec![]),
+        ] {
+            assert_eq!(numbers(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_as_written() {
+        assert_ne!(numbers("uses version 2.1"), numbers("uses version 2.10"));
+        assert_eq!(numbers("it costs $1.50"), numbers("it costs $1.5"));
+    }
+
+    #[test]
+    fn contractions_are_taken_apart() {
+        for (one, other) in [
+            ("She doesn't smoke", "she does not smoke"),
+            ("She doesnt smoke", "she does not smoke"),
+            ("They can't come", "they can not come"),
+            ("I've seen it", "I have seen it"),
+        ] {
+            assert_eq!(
+                Analysis::of(one).normal,
+                Analysis::of(other).normal,
+                "{one}"
+            );
+        }
+        assert_ne!(
+            Analysis::of("we're late").normal,
+            Analysis::of("were late").normal
+        );
+    }
 }

@@ -441,3 +441,86 @@ pub(crate) fn is_grouped(digits: &str, separator: char) -> bool {
     let first = groups.next().map_or(0, str::len);
     (1..=3).contains(&first) && groups.all(|group| group.len() == 3)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str) -> Vec<String> {
+        tokens(text)
+            .0
+            .into_iter()
+            .map(|token| {
+                let mark = match token.kind {
+                    Kind::Word => "",
+                    Kind::Numeral(_) => "n:",
+                    Kind::Code => "c:",
+                    Kind::Sign => "s:",
+                };
+                format!("{mark}{}", token.fold)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn texts_are_cut_by_shape() {
+        for (text, expected) in [
+            ("", ""),
+            (" \u{200b} ... !!! ", ""),
+            ("Ana's follow-up, please.", "ana's follow up please"),
+            ("and/or", "and or"),
+            ("costs $1,200.50 or 5€", "costs n:$1,200.50 or n:5€"),
+            (
+                "v2.1 1.2.3 main.rs Node.js",
+                "c:v2.1 c:1.2.3 c:main.rs c:node.js",
+            ),
+            (
+                "https://a.example/x/ a@b.org /etc/hosts",
+                "c:https://a.example/x c:a@b.org c:/etc/hosts",
+            ),
+            (
+                "parse_config() a::b C++ C#",
+                "c:parse_config c:a::b c:c++ c:c#",
+            ),
+            (
+                "3-5 days, 18-year-old, 15/month",
+                "n:3 n:5 days n:18 year old n:15 month",
+            ),
+            ("8/10 and 140/90", "n:8/10 and n:140/90"),
+            (
+                "11:30 3pm 15h30 1st 512MB 90%",
+                "n:11:30 n:3pm n:15h30 n:1st n:512mb n:90%",
+            ),
+            ("11 a.m. e.g. this", "n:11 am e g this"),
+            ("GPT-4 H100 4f9a", "c:gpt-4 c:h100 c:4f9a"),
+            ("2024-03-15 15/10/2024", "c:2024-03-15 c:15/10/2024"),
+            ("a dairy-free cake", "a without dairy cake"),
+            ("I ❤ it 👍", "i s:❤ it s:👍"),
+            ("我喜欢茶", "我 喜 欢 茶"),
+            ("yes\u{2014}no", "yes no"),
+            ("-5 +5 ~5", "n:-5 n:+5 n:~5"),
+            ("a\u{0}b\tc", "a b c"),
+        ] {
+            let expected: Vec<&str> = expected.split_whitespace().collect();
+            assert_eq!(cut(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn punctuation_ends_items_clauses_and_sentences() {
+        let (tokens, _) = tokens("one, two; three. Four (five) six");
+        let ends: Vec<Ends> = tokens.iter().map(|token| token.ends).collect();
+        use Ends::{Clause, Item, Nothing, Sentence};
+        assert_eq!(ends, [Item, Clause, Sentence, Item, Clause, Nothing]);
+        let begins: Vec<bool> = tokens.iter().map(|token| token.begins).collect();
+        assert_eq!(begins, [true, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn a_huge_text_is_cut_off_and_says_so() {
+        let (tokens, is_cut) = tokens(&"word ".repeat(1_000_000));
+        assert!(is_cut);
+        assert_eq!(tokens.len(), MAX_CHARS / 5);
+        assert!(!super::tokens("word").1);
+    }
+}

@@ -17,6 +17,7 @@ mod check;
 mod config;
 mod demo;
 mod dry_run;
+mod evaluate;
 mod guard;
 mod interrupt;
 mod links;

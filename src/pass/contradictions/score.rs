@@ -136,3 +136,122 @@ fn share(weight: u32, topic: f32) -> u32 {
     let share = (whole + 1e-3) as u32;
     share
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{SignalWeights, default_passes};
+    use crate::text::{Analysis, Context, verdict};
+
+    fn settings() -> Contradictions {
+        default_passes().contradictions
+    }
+
+    fn score(a: &str, b: &str, settings: &Contradictions) -> Score {
+        let (a, b) = (Analysis::of(a), Analysis::of(b));
+        Score::of(&Comparison::of(&a, &b, Context::default()), settings)
+    }
+
+    #[test]
+    fn contradictions_are_queued_and_other_pairs_are_not() {
+        for (a, b, queued) in [
+            ("Ana eats meat", "Ana does not eat meat", true),
+            ("usa docker em producao", "nao usa docker em producao", true),
+            (
+                "you took a course on soil chemistry",
+                "you have never taken any courses",
+                true,
+            ),
+            ("the office door is open", "the office door is closed", true),
+            ("Ana has two cats", "Ana has three cats", true),
+            (
+                "the standup is on Monday",
+                "the standup is on Tuesday",
+                false,
+            ),
+            (
+                "the review costs $50 on Monday",
+                "the review costs $70 on Tuesday",
+                true,
+            ),
+            ("Ana does not eat meat", "Bruno eats meat", false),
+            (
+                "Ana does not eat meat",
+                "Ana plays the harp on Sundays",
+                false,
+            ),
+            ("Ana likes tea", "Ana likes tea", false),
+            ("Ana likes tea", "ANA likes, tea!", false),
+            ("Ana likes tea", "Ana likes the sea", false),
+            ("", "not", false),
+        ] {
+            let settings = settings();
+            let score = score(a, b, &settings);
+            assert_eq!(
+                score.is_contradiction(&settings),
+                queued,
+                "{score:?}: {a} | {b}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_literal_sum_has_no_topic() {
+        let sum = Contradictions {
+            scoring: Scoring::Sum,
+            ..settings()
+        };
+        for (a, b, total) in [
+            ("Ana eats meat", "Ana does not eat meat", 35),
+            ("the office door is open", "the office door is closed", 25),
+            ("Ana has two cats", "Ana has three cats", 25),
+            ("the standup is on Monday", "the standup is on Tuesday", 15),
+            (
+                "the review costs $50 on Monday",
+                "the review costs $70 on Tuesday",
+                40,
+            ),
+            ("Ana likes tea", "Ana likes the sea", 0),
+        ] {
+            assert_eq!(score(a, b, &sum).total, total, "{a} | {b}");
+        }
+    }
+
+    #[test]
+    fn weights_and_threshold_are_settings() {
+        let (a, b) = ("Ana has two cats", "Ana has three cats");
+        let settings = Contradictions {
+            weights: SignalWeights {
+                numeric: 7,
+                ..settings().weights
+            },
+            topic_weight: 10,
+            threshold: 18,
+            ..settings()
+        };
+        let score = score(a, b, &settings);
+        assert_eq!(score.total, 17, "7 and a full topic of 10");
+        assert!(!score.is_contradiction(&settings));
+        assert!(score.signals.numeric && !score.signals.negation);
+    }
+
+    #[test]
+    fn nothing_that_scores_can_be_merged_even_at_the_lowest_threshold() {
+        let settings = Contradictions {
+            threshold: 1,
+            topic_weight: 100,
+            ..settings()
+        };
+        for (a, b) in [
+            ("Ana eats meat", "Ana does not eat meat"),
+            ("Ana likes tea", "Ana likes tea"),
+            ("Ana likes tea", "Ana likes tea with rum"),
+            ("Ana has two cats", "Ana has three cats"),
+        ] {
+            let (a, b) = (Analysis::of(a), Analysis::of(b));
+            let pair = Comparison::of(&a, &b, Context::default());
+            let queued = Score::of(&pair, &settings).is_contradiction(&settings);
+            assert!(!(queued && verdict(&pair).may_merge(Some(1.0), 0.0)));
+        }
+    }
+}
