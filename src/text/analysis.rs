@@ -49,10 +49,6 @@ impl Polarity {
     pub(crate) fn is_negated(self) -> bool {
         self.0 & !Self::IMPLIED.0 != 0
     }
-
-    pub(crate) fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
 }
 
 /// A word of an analysed text.

@@ -1,5 +1,7 @@
 //! One reading of a text in one language: from tokens to words, numbers, times, names and negators.
 
+use std::sync::LazyLock;
+
 use sha2::{Digest as _, Sha256};
 
 use super::analysis::{Class, Polarity, Word};
@@ -19,6 +21,9 @@ fn digest(tokens: &[Token]) -> [u8; 32] {
     }
     digest.finalize().into()
 }
+
+/// A word that the language has nothing to say about.
+static UNKNOWN: LazyLock<Entry> = LazyLock::new(Entry::default);
 
 /// One reading of a text in one language.
 pub(super) struct Reader {
@@ -316,7 +321,7 @@ impl Reader {
     }
 
     fn single(&mut self, at: usize, key: u32) -> usize {
-        let entry = self.entry(at).cloned().unwrap_or_default();
+        let entry = self.entry(at).unwrap_or(&UNKNOWN);
         let token = &self.tokens[at];
         let class = match token.kind {
             Kind::Code | Kind::Numeral(_) => Class::Code,

@@ -281,7 +281,7 @@ fn is_closing(c: char) -> bool {
 }
 
 fn trim_end(text: &str) -> &str {
-    text.trim_end_matches(is_closing)
+    text.trim_end_matches(|c| is_closing(c) || matches!(c, '(' | '[' | '{'))
 }
 
 fn ends(tail: &str) -> Ends {
