@@ -135,7 +135,7 @@ pub enum Command {
 pub enum Evaluate {
     /// Which pairs would be queued as contradictions; label CONTRADICTION is right
     Contradictions {
-        /// Tab-separated, with the header: id text_a text_b label lang [cosine]
+        /// Tab-separated: `id text_a text_b label lang [cosine]`
         #[arg(value_name = "PAIRS.tsv")]
         pairs: PathBuf,
         /// Score from which a pair is queued, in place of the configured one
@@ -147,7 +147,7 @@ pub enum Evaluate {
     },
     /// Which pairs would be merged; label DUPLICATE is right
     Duplicates {
-        /// Tab-separated, with the header: id text_a text_b label lang [cosine]
+        /// Tab-separated: `id text_a text_b label lang [cosine]`
         #[arg(value_name = "PAIRS.tsv")]
         pairs: PathBuf,
         /// Cosine from which a pair may be merged, in place of the configured one

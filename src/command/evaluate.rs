@@ -53,11 +53,11 @@ fn settings(store: Option<&str>, global: &Global) -> Result<Passes, Failure> {
     let config = super::load(global)?;
     let names: Vec<String> = store.into_iter().map(str::to_owned).collect();
     super::check_store_names(&config, &names)?;
-    let mut named = config
+    let mut candidates = config
         .stores
         .iter()
         .filter(|known| store.is_none_or(|name| known.name == name));
-    match (named.next(), named.next()) {
+    match (candidates.next(), candidates.next()) {
         (Some(only), None) => Ok(only.passes.clone()),
         (None, _) => Ok(config::default_passes()),
         (Some(_), Some(_)) => Err(Failure::new(

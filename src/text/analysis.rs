@@ -88,6 +88,10 @@ pub(crate) struct Scope {
 
 /// A text, read once.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other"
+)]
 pub struct Analysis {
     pub(crate) lexicon: &'static Lexicon,
     /// Whether the words say which language it is.

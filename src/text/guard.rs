@@ -67,6 +67,9 @@ pub enum Difference {
     Words,
 }
 
+/// Whether a pair differs in one respect.
+type Check = fn(&Comparison<'_>) -> bool;
+
 /// Judges a pair.
 #[must_use]
 pub fn verdict(comparison: &Comparison<'_>) -> Verdict {
@@ -77,7 +80,7 @@ pub fn verdict(comparison: &Comparison<'_>) -> Verdict {
     if a.normal == b.normal {
         return equal(a, b);
     }
-    let checks: [(fn(&Comparison<'_>) -> bool, Difference); 10] = [
+    let checks: [(Check, Difference); 10] = [
         (is_long, Difference::Length),
         (|pair| !pair.is_readable(), Difference::Language),
         (

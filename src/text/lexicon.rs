@@ -80,6 +80,10 @@ pub(crate) struct Phrase {
 
 /// What a folded word is in a language.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other"
+)]
 pub(crate) struct Entry {
     pub(crate) is_function: bool,
     pub(crate) is_light: bool,
@@ -244,9 +248,6 @@ impl Lexicon {
         lexicon.read_numbers(&raw);
         lexicon.read_times(&raw.time);
         lexicon.read_relations(&raw);
-        for phrases in lexicon.phrases.values_mut() {
-            phrases.sort_by_key(|phrase| std::cmp::Reverse(phrase.rest.len()));
-        }
         lexicon
     }
 
@@ -388,9 +389,9 @@ impl Lexicon {
         for line in raw.opposites.against.trim().lines() {
             let keys: Vec<u32> = list(line).iter().map(|word| self.word_key(word)).collect();
             if let Some((first, others)) = keys.split_first() {
-                others
-                    .iter()
-                    .for_each(|other| self.add_opposites(*first, *other));
+                for other in others {
+                    self.add_opposites(*first, *other);
+                }
             }
         }
         for (group, line) in (0..).zip(raw.opposites.exclusive.trim().lines()) {
@@ -462,6 +463,7 @@ impl Lexicon {
             let known = self.phrases.entry(*first).or_default();
             if !known.iter().any(|known| known.rest == rest) {
                 known.push(Phrase { rest, kind, key });
+                known.sort_by_key(|phrase| std::cmp::Reverse(phrase.rest.len()));
             }
         }
         key

@@ -146,9 +146,7 @@ impl Reader<'_> {
         };
         let (year, month, day) = if first > 31 {
             (first, second, third)
-        } else if (self.lexicon.decimal == '.' && second > 12)
-            || (self.lexicon.decimal == '.' && first <= 12)
-        {
+        } else if self.lexicon.decimal == '.' && (second > 12 || first <= 12) {
             (third, first, second)
         } else {
             (third, second, first)

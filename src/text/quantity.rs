@@ -77,14 +77,17 @@ fn read(digits: &str, decimal: char) -> String {
 pub(crate) fn factor(suffix: &str, has_currency: bool) -> Option<f64> {
     match suffix {
         "k" => Some(1e3),
-        "m" if has_currency => Some(1e6),
-        "mi" if has_currency => Some(1e6),
-        "mm" if has_currency => Some(1e6),
+        "m" | "mi" | "mm" if has_currency => Some(1e6),
         "mn" => Some(1e6),
         "bn" => Some(1e9),
         "b" if has_currency => Some(1e9),
         _ => None,
     }
+}
+
+/// Whether letters behind the digits multiply them, without a currency.
+pub(crate) fn is_factor(suffix: &str) -> bool {
+    factor(suffix, false).is_some()
 }
 
 /// The unit and the factor written on to the digits.

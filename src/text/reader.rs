@@ -227,7 +227,7 @@ impl Reader {
         if before.is_some_and(|before| before.is_identifier_word) {
             return Some((Dimension::Identifier, quantity::spelling(&token.fold), 1));
         }
-        if !numeral.suffix.is_empty() && times == 1.0 {
+        if !numeral.suffix.is_empty() && !quantity::is_factor(&numeral.suffix) {
             return Some((Dimension::Identifier, quantity::spelling(&token.fold), 1));
         }
         let (scaled, used) = self.scaled(at + 1, value * times);
