@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::HumanDuration;
+use crate::config::{HumanDuration, Similarity};
 use crate::pass::PassName;
 use crate::plan::QuestionKind;
 
@@ -148,6 +148,56 @@ pub enum Command {
         /// The preset to print
         name: Option<String>,
     },
+    /// Measure how labelled pairs would be judged: precision, recall, F1
+    #[command(subcommand)]
+    Evaluate(Evaluate),
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum Evaluate {
+    /// Which pairs would be queued as contradictions; label CONTRADICTION is right
+    Contradictions {
+        /// Tab-separated: `id text_a text_b label lang [cosine]`
+        #[arg(value_name = "PAIRS.tsv")]
+        pairs: PathBuf,
+        /// Score from which a pair is queued, in place of the configured one
+        #[arg(long, value_name = "SCORE", value_parser = clap::value_parser!(u32).range(1..=500))]
+        threshold: Option<u32>,
+        /// What applies to either.
+        #[command(flatten)]
+        common: EvaluateArgs,
+    },
+    /// Which pairs would be merged; label DUPLICATE is right
+    Duplicates {
+        /// Tab-separated: `id text_a text_b label lang [cosine]`
+        #[arg(value_name = "PAIRS.tsv")]
+        pairs: PathBuf,
+        /// Cosine from which a pair may be merged, in place of the configured one
+        #[arg(long, value_name = "COSINE", value_parser = similarity)]
+        merge_at: Option<Similarity>,
+        /// What applies to either.
+        #[command(flatten)]
+        common: EvaluateArgs,
+    },
+}
+
+/// What applies to every measurement.
+#[derive(Debug, Args)]
+pub struct EvaluateArgs {
+    /// Use the settings of this store [default: the only one, or no configuration at all]
+    #[arg(long, value_name = "STORE")]
+    pub store: Option<String>,
+    /// List the ids of the pairs that were misjudged
+    #[arg(long)]
+    pub errors: bool,
+}
+
+fn similarity(text: &str) -> Result<Similarity, String> {
+    text.parse()
+        .ok()
+        .and_then(Similarity::new)
+        .ok_or_else(|| "a number from -1 to 1".to_owned())
 }
 
 /// What to list of the queue.

@@ -16,6 +16,8 @@
 //! | [`state`] | hypnos' own files: lock, journal, intents, pre-images, tombstones, sightings |
 //! | [`view`] | what a pass may see |
 //! | [`pass`] | one module a pass: decides, never writes |
+//! | [`text`] | what two texts say, compared: the merge guard and the signals of a contradiction |
+//! | [`evaluation`] | those judgements, measured on labelled pairs |
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
 //! | [`answer`] | what a person answers to a question of the queue |
@@ -37,6 +39,7 @@ pub mod demo;
 pub mod durable;
 pub mod engine;
 pub mod error;
+pub mod evaluation;
 pub mod exit;
 pub mod failpoint;
 pub mod guard;
@@ -49,4 +52,5 @@ pub mod report;
 pub mod state;
 pub mod stop;
 pub mod store;
+pub mod text;
 pub mod view;

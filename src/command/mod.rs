@@ -13,6 +13,7 @@ use crate::store;
 
 mod check;
 mod demo;
+mod evaluate;
 mod presets;
 mod review;
 mod run;
@@ -47,6 +48,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             store,
             namespace,
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
+        Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
     match (exit, out.finish()) {
@@ -61,6 +63,11 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
 
 /// Where a configuration is looked for when none is named.
 const DEFAULT_CONFIGS: [&str; 2] = ["/etc/hypnos/hypnos.toml", "hypnos.toml"];
+
+/// Whether there is a configuration where one is looked for.
+fn has_default_config() -> bool {
+    DEFAULT_CONFIGS.iter().any(|path| Path::new(path).exists())
+}
 
 /// Loads the configuration that the command line names, or the first default that exists.
 fn load(global: &Global) -> Result<Config, Failure> {

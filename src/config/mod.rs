@@ -28,7 +28,7 @@ mod validate;
 pub use env::Env;
 pub use problem::{ConfigError, Found, Place, Problem, SyntaxError};
 pub use units::{ByteSize, HumanDuration, Ratio, Similarity};
-pub use validate::{load, parse};
+pub use validate::{default_passes, load, parse};
 
 /// A valid configuration.
 #[derive(Debug, Clone)]

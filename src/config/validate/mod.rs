@@ -22,6 +22,8 @@ mod rows;
 mod stores;
 mod vectors;
 
+pub use passes::default_passes;
+
 /// Days of 24 hours.
 const fn days(days: u64) -> Duration {
     Duration::from_hours(days * 24)

@@ -1,5 +1,6 @@
 //! Settings of the passes.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use toml::Value;
@@ -26,6 +27,13 @@ pub(super) fn passes(raw: &raw::Pass, checks: &mut Checks) -> Passes {
         vacuum: vacuum(&raw.vacuum, checks),
         snapshot: snapshot(&raw.snapshot, checks),
     }
+}
+
+/// The settings where nothing is configured.
+#[must_use]
+pub fn default_passes() -> Passes {
+    let nothing = raw::Pass::empty("pass");
+    passes(&nothing, &mut Checks::new(PathBuf::new(), Vec::new()))
 }
 
 fn ttl(raw: &raw::Ttl, checks: &mut Checks) -> Ttl {
