@@ -14,6 +14,7 @@ use crate::store::rows::RowError;
 use crate::store::vectors::VectorError;
 use crate::view::View;
 
+pub mod duplicates;
 pub mod orphans;
 mod removal;
 pub mod ttl;

@@ -64,3 +64,74 @@ impl Random {
         (scaled >> 32) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(numbers: &[f32], dim: usize) -> Option<f64> {
+        background(Vectors::new(numbers, dim).unwrap())
+    }
+
+    #[test]
+    fn few_vectors_are_all_compared() {
+        assert_eq!(of(&[], 2), None);
+        assert_eq!(of(&[1.0, 0.0], 2), None);
+        assert_eq!(of(&[1.0, 0.0, 0.0, 0.0, f32::NAN, 1.0], 2), None);
+        // Cosines 0, 0.6 and 0.8; the vector without a direction has none.
+        let median = of(&[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 3.0, 4.0], 2).unwrap();
+        assert!((median - 0.6).abs() < 1e-12, "{median}");
+    }
+
+    /// Vectors that point evenly around a circle: the median cosine of two is 0, and with a vector added to all it is
+    /// as large as is wanted.
+    fn around(rows: u16, added: f32) -> Vec<f32> {
+        let angles = (0..rows).map(|row| f32::from(row) * std::f32::consts::TAU / f32::from(rows));
+        angles
+            .flat_map(|angle| [angle.sin(), angle.cos(), added])
+            .collect()
+    }
+
+    #[test]
+    fn many_vectors_are_sampled() {
+        // With 1 + added^2 the square of their length, the median cosine is added^2 / (1 + added^2).
+        for (added, expected) in [(0.0, 0.0), (1.0, 0.5), (2.0, 0.8)] {
+            let numbers = around(3000, added);
+            let median = of(&numbers, 3).unwrap();
+            assert!((median - expected).abs() < 0.05, "{median} for {expected}");
+            assert_eq!(of(&numbers, 3), Some(median));
+        }
+    }
+
+    #[test]
+    fn a_sample_has_every_row_and_no_other() {
+        let mut random = Random(0);
+        let mut seen = [0; 10];
+        for _ in 0..10_000 {
+            seen[random.below(10) as usize] += 1;
+        }
+        assert!(
+            seen.iter().all(|times| (800..1200).contains(times)),
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn thresholds_move_with_a_high_background_only() {
+        for (threshold, background, expected) in [
+            (0.70, 0.17, 0.70),
+            (0.70, 0.45, 0.70),
+            (0.70, -1.0, 0.70),
+            (0.70, 0.8, 1.0 - 0.3 * 0.2 / 0.55),
+            (0.92, 0.8, 1.0 - 0.08 * 0.2 / 0.55),
+            (0.92, 1.0, 1.0),
+            (1.0, 0.9, 1.0),
+        ] {
+            let effective = effective(threshold, background);
+            assert!(
+                (effective - expected).abs() < 1e-12,
+                "{threshold} over {background}: {effective}"
+            );
+        }
+    }
+}

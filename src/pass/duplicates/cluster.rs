@@ -56,7 +56,7 @@ impl Components {
     /// The components of two rows and more: the rows of each in order, the clusters in the order of their first rows.
     #[must_use]
     pub fn clusters(mut self) -> Vec<Vec<u32>> {
-        const NONE: u32 = u32::MAX;
+        const NONE: usize = usize::MAX;
         let mut place_of_root = vec![NONE; self.parents.len()];
         let mut clusters: Vec<Vec<u32>> = Vec::new();
         for row in (0..).take(self.parents.len()) {
@@ -67,10 +67,10 @@ impl Components {
             // A root is its component's first row, so that clusters are met in the order of their second rows.
             let place = &mut place_of_root[root as usize];
             if *place == NONE {
-                *place = u32::try_from(clusters.len()).expect("fewer clusters than rows");
+                *place = clusters.len();
                 clusters.push(vec![root]);
             }
-            clusters[*place as usize].push(row);
+            clusters[*place].push(row);
         }
         clusters.sort_unstable();
         clusters
@@ -93,5 +93,78 @@ impl Components {
 impl Sink for Components {
     fn pair(&mut self, a: u32, b: u32) {
         self.join(a, b);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn clusters(rows: usize, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
+        let mut components = Components::new(rows);
+        for &(a, b) in pairs {
+            components.join(a, b);
+        }
+        components.clusters()
+    }
+
+    #[test]
+    fn what_is_connected_is_one_cluster() {
+        let cases: [(usize, &[(u32, u32)], &[&[u32]]); 6] = [
+            (0, &[], &[]),
+            (3, &[], &[]),
+            (3, &[(1, 1)], &[]),
+            (6, &[(4, 5), (1, 3)], &[&[1, 3], &[4, 5]]),
+            (
+                6,
+                &[(5, 4), (4, 2), (2, 0), (1, 3)],
+                &[&[0, 2, 4, 5], &[1, 3]],
+            ),
+            (4, &[(0, 3), (1, 2)], &[&[0, 3], &[1, 2]]),
+        ];
+        for (rows, pairs, expected) in cases {
+            assert_eq!(clusters(rows, pairs), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn no_thread_has_no_components() {
+        assert!(Components::merge(Vec::new()).is_none());
+    }
+
+    proptest! {
+        /// Whatever order the pairs come in, whichever way round, and however they are shared among threads.
+        #[test]
+        fn clusters_depend_on_the_set_of_pairs_alone(
+            pairs in vec((0..40_u32, 0..40_u32), 0..40),
+            shuffled in any::<prop::sample::Index>(),
+            threads in 1_usize..4,
+        ) {
+            let expected = clusters(40, &pairs);
+            let mut others: Vec<(u32, u32)> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
+            if !others.is_empty() {
+                let middle = shuffled.index(others.len());
+                others.rotate_left(middle);
+                others[..middle].reverse();
+            }
+            let mut parts = vec![Components::new(40); threads];
+            for (at, (a, b)) in others.into_iter().enumerate() {
+                parts[at % threads].pair(a, b);
+            }
+            prop_assert_eq!(Components::merge(parts).unwrap().clusters(), expected.clone());
+            // Each row is in one cluster at most, and both sides of a pair in the same.
+            let place = |row: u32| expected.iter().position(|cluster| cluster.contains(&row));
+            for (a, b) in pairs {
+                prop_assert!(a == b || place(a).is_some(), "{} {}", a, b);
+                prop_assert_eq!(place(a), place(b));
+            }
+            let mut rows = expected.concat();
+            rows.sort_unstable();
+            rows.dedup();
+            prop_assert_eq!(rows.len(), expected.concat().len());
+        }
     }
 }

@@ -179,3 +179,97 @@ impl Extent {
         self.slack
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slack(angle: f64) -> Slack {
+        Slack::from_cosine(angle.cos())
+    }
+
+    /// A product of integers `thousandths` of a radian apart, whose lengths multiply to a million.
+    fn product_at(thousandths: f64) -> i32 {
+        to_product(1e6 * (thousandths / 1000.0).cos())
+    }
+
+    #[test]
+    fn slack_is_the_angle_and_a_margin_and_adds_up() {
+        for angle in [0.0, 1e-9, 0.01, 0.5, 1.5] {
+            let measured = slack(angle).angle();
+            assert!(
+                (angle..angle + 2.0 * MARGIN).contains(&measured),
+                "{angle} {measured}"
+            );
+        }
+        let sum = slack(0.2).plus(slack(0.3)).angle();
+        assert!((0.5..0.5 + 3.0 * MARGIN).contains(&sum), "{sum}");
+        assert!(slack(0.2).max(slack(0.3)).angle() >= 0.3);
+        assert!(slack(0.3).max(slack(0.2)).angle() >= 0.3);
+    }
+
+    #[test]
+    fn only_what_is_closer_than_the_slack_is_close() {
+        let threshold = Threshold::new(1.0_f64.cos(), slack(0.02));
+        for (thousandths, expected) in [
+            (0.0, Verdict::AtOrAbove),
+            (969.0, Verdict::AtOrAbove),
+            (971.0, Verdict::Close),
+            (1029.0, Verdict::Close),
+            (1031.0, Verdict::Below),
+            (3000.0, Verdict::Below),
+        ] {
+            let verdict = threshold.judge(product_at(thousandths), 1e-6, slack(0.03));
+            assert_eq!(verdict, expected, "{thousandths}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_sure_when_the_slack_passes_the_ends() {
+        let narrow = Threshold::new(0.01_f64.cos(), slack(0.01));
+        assert_eq!(
+            narrow.judge(product_at(0.0), 1e-6, slack(0.02)),
+            Verdict::Close
+        );
+        let wide = Threshold::new(-(0.01_f64.cos()), slack(0.01));
+        assert_eq!(
+            wide.judge(-product_at(0.0), 1e-6, slack(0.02)),
+            Verdict::Close
+        );
+        for (threshold, floor, ceiling) in
+            [(narrow, None, Some(i32::MAX)), (wide, Some(i32::MIN), None)]
+        {
+            let mut extent = Extent::EMPTY;
+            extent.take(slack(0.01), 1000.0);
+            assert!(floor.is_none_or(|floor| threshold.floor(&extent, &extent) == floor));
+            assert!(ceiling.is_none_or(|ceiling| threshold.ceiling(&extent, &extent) == ceiling));
+        }
+    }
+
+    /// Whatever the vectors of two blocks are, a product under the floor is below for each of them, and one at the
+    /// ceiling at or above.
+    #[test]
+    fn floor_and_ceiling_hold_for_every_pair_of_two_blocks() {
+        let vectors = [(0.001, 130.0), (0.004, 900.0), (0.02, 1500.0)];
+        let mut extent = Extent::EMPTY;
+        for (angle, length) in vectors {
+            extent.take(slack(angle), length);
+        }
+        for cosine in [-0.9, -0.3, 0.0, 0.3, 0.7, 0.99] {
+            let threshold = Threshold::new(cosine, extent.slack());
+            let (floor, ceiling) = (
+                threshold.floor(&extent, &extent),
+                threshold.ceiling(&extent, &extent),
+            );
+            for (a, long) in vectors {
+                for (b, short) in vectors {
+                    let judge = |product| {
+                        threshold.judge(product, 1.0 / (long * short), slack(a).plus(slack(b)))
+                    };
+                    assert_eq!(judge(floor - 1), Verdict::Below, "{cosine}");
+                    assert_eq!(judge(ceiling), Verdict::AtOrAbove, "{cosine}");
+                }
+            }
+        }
+    }
+}

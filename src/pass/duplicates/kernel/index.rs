@@ -211,11 +211,7 @@ impl Key {
 }
 
 /// The keys of the vectors that have a direction, in order.
-fn sorted_keys(
-    vectors: Vectors<'_>,
-    cpu: &dyn Instructions,
-    threads: NonZeroUsize,
-) -> Vec<Key> {
+fn sorted_keys(vectors: Vectors<'_>, cpu: &dyn Instructions, threads: NonZeroUsize) -> Vec<Key> {
     let batches = Handout::new((0..vectors.len()).step_by(BATCH));
     let mut keys = Vec::with_capacity(vectors.len());
     for part in crew::run(threads, || {
@@ -239,11 +235,7 @@ fn sorted_keys(
 }
 
 /// One entry for each vector, however many rows have it, and the rows that equal an earlier one.
-fn fold(
-    vectors: Vectors<'_>,
-    keys: &[Key],
-    new: Option<&[bool]>,
-) -> (Vec<Entry>, Vec<(u32, u32)>) {
+fn fold(vectors: Vectors<'_>, keys: &[Key], new: Option<&[bool]>) -> (Vec<Entry>, Vec<(u32, u32)>) {
     let mut entries: Vec<Entry> = Vec::with_capacity(keys.len());
     let mut copies = Vec::new();
     let mut last = None;

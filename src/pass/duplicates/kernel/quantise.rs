@@ -74,7 +74,8 @@ pub(super) fn pack(integers: &[u8], place: usize, grid: Grid, block: &mut [u8]) 
     let group = &mut block[group * group_bytes..][..group_bytes];
     let (quads, _) = integers.as_chunks::<QUAD>();
     for (line, quad) in group.chunks_exact_mut(LANES * QUAD).zip(quads) {
-        line[lane * QUAD..][..QUAD].copy_from_slice(&quad.map(|byte| byte.wrapping_add(grid.offset)));
+        line[lane * QUAD..][..QUAD]
+            .copy_from_slice(&quad.map(|byte| byte.wrapping_add(grid.offset)));
     }
 }
 
@@ -108,7 +109,8 @@ mod tests {
             }
             // The second line of the second sixteen begins with bytes 4 to 8 of vector 16.
             let at = depth * LANES + LANES * QUAD;
-            let expected = [0, 1, 2, 3].map(|byte| rows[16 * depth + 4 + byte].wrapping_add(grid.offset));
+            let expected =
+                [0, 1, 2, 3].map(|byte| rows[16 * depth + 4 + byte].wrapping_add(grid.offset));
             assert_eq!(block[at..at + 4], expected);
             let mut back = vec![0; rows.len()];
             unpack(&block, grid, &mut back);

@@ -37,7 +37,9 @@ pub struct Query<'a> {
 pub struct Found<S> {
     /// Unordered pairs of rows with a cosine at or above the threshold, copies counted one by one.
     pub pairs: u64,
-    /// Pairs that their integers could not decide.
+    /// Pairs of vectors whose integers were multiplied.
+    pub compared: u64,
+    /// Those among them that their integers could not decide.
     pub close: u64,
     /// What each thread was given.
     pub sinks: Vec<S>,
@@ -64,12 +66,14 @@ pub(super) fn pairs<S: Sink>(
     });
     let mut found = Found {
         pairs: index.entries.iter().map(Entry::pairs_within).sum(),
+        compared: 0,
         close: 0,
         sinks: Vec::with_capacity(workers.len()),
     };
     for worker in workers {
         let worker = worker?;
         found.pairs += worker.pairs;
+        found.compared += worker.compared;
         found.close += worker.close;
         found.sinks.push(worker.sink);
     }
@@ -113,6 +117,7 @@ struct Worker<'a, S> {
     rows: Buffer,
     sink: S,
     pairs: u64,
+    compared: u64,
     close: u64,
     /// Pairs of entries that their integers cannot decide, to be computed while their vectors are on the way.
     undecided: Vec<(usize, usize)>,
@@ -128,6 +133,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             rows: Buffer::zeroed(TASK * block_bytes),
             sink,
             pairs: 0,
+            compared: 0,
             close: 0,
             undecided: Vec::new(),
         }
@@ -174,6 +180,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             &floors[..columns.len()],
         );
         index.cpu.strip(&strip, hits);
+        self.compared += (columns.len() * BLOCK * BLOCK) as u64;
         self.decide();
         for hit in hits.as_slice() {
             self.judge(block, columns.start + hit.block, hit);
@@ -210,7 +217,10 @@ impl<'a, S: Sink> Worker<'a, S> {
         let index = self.index;
         let (a, b) = (&index.entries[pair.0], &index.entries[pair.1]);
         let slack = a.slack.plus(b.slack);
-        match self.threshold.judge(product, a.integers * b.integers, slack) {
+        match self
+            .threshold
+            .judge(product, a.integers * b.integers, slack)
+        {
             Verdict::Below => {}
             Verdict::AtOrAbove => self.take(pair),
             Verdict::Close => {

@@ -12,7 +12,7 @@ use super::{BLOCK, Hits, Instructions, LANES, Strip};
 use crate::pass::duplicates::kernel::quantise::{Grid, Measure, Rounding, unpack};
 
 /// Plain Rust.
-pub(super) struct Portable;
+pub(in super::super) struct Portable;
 
 impl Instructions for Portable {
     fn grid(&self) -> Grid {

@@ -11,6 +11,10 @@
 )]
 
 use std::arch::asm;
+#[expect(
+    clippy::wildcard_imports,
+    reason = "intrinsics carry their module in their names"
+)]
 use std::arch::x86_64::*;
 use std::sync::OnceLock;
 
@@ -205,6 +209,14 @@ fn store512(sums: __m512i, place: &mut [i32; LANES]) {
     unsafe { _mm512_storeu_si512(place.as_mut_ptr().cast(), sums) }
 }
 
+/// Which of the sums of a row are not under the least one, as bits.
+#[target_feature(enable = "avx512f")]
+fn reached512(left: __m512i, right: __m512i, least: __m512i) -> u32 {
+    let left = _mm512_cmpge_epi32_mask(left, least);
+    let right = _mm512_cmpge_epi32_mask(right, least);
+    u32::from(left) | u32::from(right) << LANES
+}
+
 /// Eight rows by 32 columns at a time: sixteen registers of sums hide the latency of the additions.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn strip_avx512(strip: &Strip<'_>, hits: &mut Hits) {
@@ -228,15 +240,11 @@ fn strip_avx512(strip: &Strip<'_>, hits: &mut Hits) {
                     sums[r][1] = _mm512_dpbusd_epi32(sums[r][1], right, quad);
                 }
             }
-            for r in 0..ROWS {
-                let (places, _) = slot.products[first + r].as_chunks_mut::<LANES>();
-                let mut mask = 0;
-                for (half, place) in places.iter_mut().enumerate() {
-                    store512(sums[r][half], place);
-                    let reached = _mm512_cmpge_epi32_mask(sums[r][half], least);
-                    mask |= u32::from(reached) << (half * LANES);
-                }
-                slot.masks[first + r] = mask;
+            for (r, &[left, right]) in sums.iter().enumerate() {
+                let places = slot.products[first + r].as_chunks_mut::<LANES>().0;
+                store512(left, &mut places[0]);
+                store512(right, &mut places[1]);
+                slot.masks[first + r] = reached512(left, right, least);
             }
         }
         hits.keep_if_any(block);
@@ -291,17 +299,16 @@ fn strip_avx2(strip: &Strip<'_>, hits: &mut Hits) {
                         }
                     }
                 }
-                for r in 0..ROWS {
-                    let (places, _) = slot.products[first + r].as_chunks_mut::<{ LANES / 2 }>();
-                    let mut mask = 0;
-                    for (half, &sum) in sums[r].iter().enumerate() {
+                for (r, sums) in sums.iter().enumerate() {
+                    let places = slot.products[first + r].as_chunks_mut::<{ LANES / 2 }>().0;
+                    for (half, &sum) in sums.iter().enumerate() {
                         let eighth = group * 2 + half;
                         store256(sum, &mut places[eighth]);
                         let reached = _mm256_castsi256_ps(_mm256_cmpgt_epi32(sum, under));
                         let reached = _mm256_movemask_ps(reached).cast_unsigned();
-                        mask |= if reaches_all { 0xFF } else { reached } << (eighth * 8);
+                        let reached = if reaches_all { 0xFF } else { reached };
+                        slot.masks[first + r] |= reached << (eighth * LANES / 2);
                     }
-                    slot.masks[first + r] |= mask;
                 }
             }
         }
@@ -339,9 +346,7 @@ fn strip_amx(strip: &Strip<'_>, hits: &mut Hits) {
         let least = _mm512_set1_epi32(floor);
         for (products, mask) in slot.products.iter().zip(&mut slot.masks) {
             let halves = products.as_chunks::<LANES>().0;
-            let left = _mm512_cmpge_epi32_mask(load_sums512(&halves[0]), least);
-            let right = _mm512_cmpge_epi32_mask(load_sums512(&halves[1]), least);
-            *mask = u32::from(left) | u32::from(right) << LANES;
+            *mask = reached512(load_sums512(&halves[0]), load_sums512(&halves[1]), least);
         }
         hits.keep_if_any(block);
     }
