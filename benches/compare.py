@@ -9,7 +9,8 @@ The vectors are repeated with a small jitter until there are --rows of them. Eac
 own, one after the other, --rounds times in turn, and counts with its best time: other work on the machine makes a run
 slower, never faster. Reading the file is not timed, nor normalising the vectors for the other two. OpenBLAS picks a slow
 kernel on some virtual machines, so both others run as it chooses and with OPENBLAS_CORETYPE=SKYLAKEX. Prints a JSON line
-a contender, then the ratios. With --brute-force, the pairs are compared one by one with those of float64 arithmetic.
+a contender, then the ratios. With --brute-force, the pairs of float64 arithmetic
+are counted too, and those so near the threshold that float32 may see them on its other side.
 """
 
 import argparse
@@ -80,7 +81,7 @@ def repeated(path, rows, jitter, into):
     np.save(into, np.tile(x, (copies, 1))[:rows] + noise)
 
 
-def run(command, **environment):
+def run(command, environment):
     done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
@@ -107,45 +108,52 @@ def main():
     folder = tempfile.TemporaryDirectory()
     vectors = os.path.join(folder.name, "vectors.npy")
     repeated(args.vectors, args.rows, args.jitter, vectors)
-    threads = str(args.threads)
-    for threshold in [args.threshold]:
-        compare(args, vectors, threads, threshold)
-
-
-def compare(args, vectors, threads, threshold):
-    contenders = {}
-    for path in args.paths.split(","):
-        command = [args.cluster, vectors, "--threads", threads, "--threshold", str(threshold), "--path", path]
-        contenders[f"hypnos {path}"] = lambda command=command: run(command)
-    for worker in ["numpy", "faiss"]:
-        command = [sys.executable, __file__, args.cluster, vectors, "--threshold", str(threshold), "--worker", worker]
-        blas = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
-        for core in ["", "SKYLAKEX"]:
-            chosen = blas | ({"OPENBLAS_CORETYPE": core} if core else {})
-            contenders[f"{worker} {core or 'default'}"] = lambda command=command, chosen=chosen: run(command, **chosen)
-
-    best = {}
-    for _ in range(args.rounds):
-        for name, contend in contenders.items():
-            result = contend()
-            if name not in best or result["seconds"] < best[name]["seconds"]:
-                best[name] = result
+    best = contend(args, vectors)
     for name, result in best.items():
         print(json.dumps({"contender": name} | result))
     if args.brute_force:
-        pairs, near = brute_force(vectors, threshold)
+        pairs, near = brute_force(vectors, args.threshold)
         print(json.dumps({"contender": "float64", "pairs": pairs, "within_1e-6": near}))
     for path in args.paths.split(","):
-        ours = best[f"hypnos {path}"]
-        ratios = {
-            f"{worker}_ratio": round(min(r["seconds"] for n, r in best.items() if n.startswith(worker)) / ours["seconds"], 2)
-            for worker in ["numpy", "faiss"]
-        }
-        memory = {}
-        if "peak_rss_bytes" in ours:
-            size = 4 * ours["n"] * ours["dim"]
-            memory = {"memory_ratio": round(ours["peak_rss_bytes"] / size, 2)}
-        print(json.dumps({"path": path, "rows": args.rows, "threads": args.threads, "threshold": threshold} | ratios | memory))
+        print(json.dumps({"path": path, "rows": args.rows, "threads": args.threads, "threshold": args.threshold} | ratios(best, path)))
+
+
+def contend(args, vectors):
+    """The best result of each contender."""
+    threads, threshold = str(args.threads), str(args.threshold)
+    contenders = {}
+    for path in args.paths.split(","):
+        command = [args.cluster, vectors, "--threads", threads, "--threshold", threshold, "--path", path]
+        contenders[f"hypnos {path}"] = command, {}
+    for worker in ["numpy", "faiss"]:
+        command = [sys.executable, __file__, args.cluster, vectors, "--threshold", threshold, "--worker", worker]
+        blas = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        for core in ["", "SKYLAKEX"]:
+            chosen = blas | ({"OPENBLAS_CORETYPE": core} if core else {})
+            contenders[f"{worker} {core or 'default'}"] = command, chosen
+
+    best = {}
+    for _ in range(args.rounds):
+        for name, (command, environment) in contenders.items():
+            result = run(command, environment)
+            if name not in best or result["seconds"] < best[name]["seconds"]:
+                best[name] = result
+    return best
+
+
+def ratios(best, path):
+    """How many times as long the others take as the kernel on a path, and its memory in multiples of the vectors."""
+    ours = best[f"hypnos {path}"]
+
+    def ratio(worker):
+        return round(min(r["seconds"] for name, r in best.items() if name.startswith(worker)) / ours["seconds"], 2)
+
+    vectors_bytes = 4 * ours["n"] * ours["dim"]
+    return {
+        "numpy_ratio": ratio("numpy"),
+        "faiss_ratio": ratio("faiss"),
+        "memory_ratio": round(ours["peak_rss_bytes"] / vectors_bytes, 2),
+    }
 
 
 if __name__ == "__main__":

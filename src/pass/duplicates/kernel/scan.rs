@@ -5,7 +5,6 @@
 //! so that threads which take the next one when they are done finish together.
 
 use std::mem;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use super::angle::{Extent, Slack, Threshold, Verdict};
@@ -19,6 +18,8 @@ use crate::stop::Stop;
 
 /// The most blocks of rows in a task.
 const TASK: usize = 16;
+/// Bytes of a strip, and of the rows of a task: a quarter of a common second-level cache.
+const CACHED: usize = 512 * 1024;
 /// Tasks that each thread should get, where there are blocks enough.
 const TASKS_PER_THREAD: usize = 16;
 
@@ -56,7 +57,7 @@ pub(super) fn pairs<S: Sink>(
     }
     let widest = index.extents.iter().map(Extent::slack);
     let threshold = Threshold::new(query.threshold, widest.fold(Slack::NONE, Slack::max));
-    let tasks = Handout::new(tasks(index.leading.div_ceil(BLOCK), index.threads));
+    let tasks = Handout::new(tasks(index));
     let workers = crew::run(index.threads, || {
         let mut worker = Worker::new(index, threshold, sink());
         while let Some(task) = tasks.next() {
@@ -86,11 +87,22 @@ pub(super) fn pairs<S: Sink>(
 }
 
 /// The blocks of rows, divided among tasks.
-fn tasks(blocks: usize, threads: NonZeroUsize) -> impl Iterator<Item = Range<usize>> {
-    let size = (blocks / threads.get() / TASKS_PER_THREAD).clamp(1, TASK);
+fn tasks(index: &Index<'_>) -> impl Iterator<Item = Range<usize>> {
+    let blocks = index.leading.div_ceil(BLOCK);
+    let share = blocks / index.threads.get() / TASKS_PER_THREAD;
+    let size = share.clamp(1, cached_blocks(index, TASK));
     (0..blocks)
         .step_by(size)
         .map(move |start| start..blocks.min(start + size))
+}
+
+/// How many blocks stay in the cache, up to `most`.
+fn cached_blocks(index: &Index<'_>, most: usize) -> usize {
+    (CACHED / block_bytes(index)).clamp(1, most)
+}
+
+fn block_bytes(index: &Index<'_>) -> usize {
+    BLOCK * quantise::depth(index.vectors.dim())
 }
 
 impl Entry {
@@ -125,12 +137,12 @@ struct Worker<'a, S> {
 
 impl<'a, S: Sink> Worker<'a, S> {
     fn new(index: &'a Index<'a>, threshold: Threshold, sink: S) -> Self {
-        let block_bytes = BLOCK * quantise::depth(index.vectors.dim());
+        let block_bytes = block_bytes(index);
         Self {
             index,
             threshold,
             block_bytes,
-            rows: Buffer::zeroed(TASK * block_bytes),
+            rows: Buffer::zeroed(cached_blocks(index, TASK) * block_bytes),
             sink,
             pairs: 0,
             compared: 0,
@@ -149,11 +161,12 @@ impl<'a, S: Sink> Worker<'a, S> {
             quantise::unpack(packed, index.cpu.grid(), rows);
         }
         let mut hits = Hits::new();
-        for start in (task.start..index.extents.len()).step_by(STRIP) {
+        let blocks = cached_blocks(index, STRIP);
+        for start in (task.start..index.extents.len()).step_by(blocks) {
             if stop.is_requested() {
                 return Err(KernelError::Interrupted);
             }
-            let strip = start..index.extents.len().min(start + STRIP);
+            let strip = start..index.extents.len().min(start + blocks);
             for (at, block) in task.clone().enumerate() {
                 let columns = strip.start.max(block)..strip.end;
                 if !columns.is_empty() {

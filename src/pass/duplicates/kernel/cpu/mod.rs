@@ -19,7 +19,7 @@ pub(super) const BLOCK: usize = 32;
 pub(super) const LANES: usize = 16;
 /// Bytes in which every vector is padded to a multiple of: a register of bytes.
 pub(super) const DEPTH_UNIT: usize = 64;
-/// The most blocks in a strip: as many as fit half of a common second-level cache at 1,024 dimensions.
+/// The most blocks in a strip.
 pub(super) const STRIP: usize = 16;
 
 /// A set of instructions to compare with.

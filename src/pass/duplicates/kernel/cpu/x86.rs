@@ -176,6 +176,7 @@ impl Instructions for Amx {
 }
 
 /// For each row, what the offset of the columns adds to its products, negated: where its sums begin.
+#[inline]
 fn corrections(strip: &Strip<'_>, offset: u8) -> [i32; BLOCK] {
     let mut rows = strip.rows.chunks_exact(strip.depth());
     std::array::from_fn(|_| {
@@ -258,62 +259,64 @@ fn load256(half: &[u8; LINE / 2]) -> __m256i {
 }
 
 #[target_feature(enable = "avx")]
+fn broadcast256(quad: [u8; 4]) -> __m256i {
+    _mm256_set1_epi32(i32::from_le_bytes(quad))
+}
+
+#[target_feature(enable = "avx")]
 fn store256(sums: __m256i, place: &mut [i32; LANES / 2]) {
     // SAFETY: the pointer is to 32 bytes.
     unsafe { _mm256_storeu_si256(place.as_mut_ptr().cast(), sums) }
 }
 
-/// Four rows by 16 columns at a time. Four products are summed in 16 bits, which the halved grid leaves room for.
+/// Four rows by eight columns at a time. Four products are summed in 16 bits, which the halved grid leaves room for.
 #[target_feature(enable = "avx2")]
 fn strip_avx2(strip: &Strip<'_>, hits: &mut Hits) {
     const ROWS: usize = 4;
+    const EIGHT: usize = LANES / 2;
     hits.clear();
     let corrections = corrections(strip, Grid::HALVED.offset);
     let ones = _mm256_set1_epi16(1);
     for (block, (columns, floor)) in strip.blocks().enumerate() {
         let slot = hits.slot();
         slot.masks = [0; BLOCK];
-        // Whatever is greater than this reaches the floor; nothing is less than the least integer.
-        let (under, reaches_all) = (floor.saturating_sub(1), floor == i32::MIN);
-        let under = _mm256_set1_epi32(under);
-        for (group, columns) in columns.chunks_exact(columns.len() / 2).enumerate() {
-            let halves = columns.as_chunks::<{ LINE / 2 }>().0.as_chunks::<4>().0;
+        for eighth in 0..BLOCK / EIGHT {
+            let group = columns.chunks_exact(columns.len() / 2).nth(eighth / 2);
+            let halves = group.unwrap_or_default().as_chunks::<{ LINE / 2 }>().0;
+            // Two lines, each of which has eight columns on its left and eight on its right.
+            let halves = halves.as_chunks::<4>().0;
             for first in (0..BLOCK).step_by(ROWS) {
                 let rows: [_; ROWS] = quads(strip, first);
-                let mut sums: [[__m256i; 2]; ROWS] =
-                    std::array::from_fn(|r| [_mm256_set1_epi32(corrections[first + r]); 2]);
+                let mut sums: [__m256i; ROWS] =
+                    std::array::from_fn(|r| _mm256_set1_epi32(corrections[first + r]));
                 for (at, halves) in halves.iter().enumerate() {
-                    let halves = [
-                        [load256(&halves[0]), load256(&halves[2])],
-                        [load256(&halves[1]), load256(&halves[3])],
-                    ];
+                    let near = load256(&halves[eighth % 2]);
+                    let far = load256(&halves[eighth % 2 + 2]);
                     for r in 0..ROWS {
-                        let quads = [rows[r][at * 2], rows[r][at * 2 + 1]];
-                        let quads = quads.map(|quad| _mm256_set1_epi32(i32::from_le_bytes(quad)));
-                        for (sum, half) in sums[r].iter_mut().zip(halves) {
-                            let products = _mm256_add_epi16(
-                                _mm256_maddubs_epi16(half[0], quads[0]),
-                                _mm256_maddubs_epi16(half[1], quads[1]),
-                            );
-                            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(products, ones));
-                        }
+                        let products = _mm256_add_epi16(
+                            _mm256_maddubs_epi16(near, broadcast256(rows[r][at * 2])),
+                            _mm256_maddubs_epi16(far, broadcast256(rows[r][at * 2 + 1])),
+                        );
+                        let products = _mm256_madd_epi16(products, ones);
+                        sums[r] = _mm256_add_epi32(sums[r], products);
                     }
                 }
-                for (r, sums) in sums.iter().enumerate() {
-                    let places = slot.products[first + r].as_chunks_mut::<{ LANES / 2 }>().0;
-                    for (half, &sum) in sums.iter().enumerate() {
-                        let eighth = group * 2 + half;
-                        store256(sum, &mut places[eighth]);
-                        let reached = _mm256_castsi256_ps(_mm256_cmpgt_epi32(sum, under));
-                        let reached = _mm256_movemask_ps(reached).cast_unsigned();
-                        let reached = if reaches_all { 0xFF } else { reached };
-                        slot.masks[first + r] |= reached << (eighth * LANES / 2);
-                    }
+                for (r, &sums) in sums.iter().enumerate() {
+                    let places = slot.products[first + r].as_chunks_mut::<EIGHT>().0;
+                    store256(sums, &mut places[eighth]);
+                    slot.masks[first + r] |= reached256(sums, floor) << (eighth * EIGHT);
                 }
             }
         }
         hits.keep_if_any(block);
     }
+}
+
+/// Which of eight sums are not under the floor, as bits.
+#[target_feature(enable = "avx2")]
+fn reached256(sums: __m256i, floor: i32) -> u32 {
+    let under = _mm256_cmpgt_epi32(_mm256_set1_epi32(floor), sums);
+    !_mm256_movemask_ps(_mm256_castsi256_ps(under)).cast_unsigned() & 0xFF
 }
 
 /// The shape of the tile registers: palette 1, eight registers of 16 rows of 64 bytes.
