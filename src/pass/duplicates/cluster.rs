@@ -103,6 +103,9 @@ mod tests {
 
     use super::*;
 
+    /// How many rows there are, which are paired, and the clusters they make.
+    type Case = (usize, &'static [(u32, u32)], &'static [&'static [u32]]);
+
     fn clusters(rows: usize, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
         let mut components = Components::new(rows);
         for &(a, b) in pairs {
@@ -113,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_is_connected_is_one_cluster() {
-        let cases: [(usize, &[(u32, u32)], &[&[u32]]); 6] = [
+        let cases: [Case; 6] = [
             (0, &[], &[]),
             (3, &[], &[]),
             (3, &[(1, 1)], &[]),

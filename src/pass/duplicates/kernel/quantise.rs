@@ -102,7 +102,7 @@ mod tests {
         for grid in [Grid::SIGNED, Grid::OFFSET, Grid::HALVED] {
             let depth = depth(70);
             assert_eq!(depth, 128);
-            let rows: Vec<u8> = (0..BLOCK * depth).map(|at| (at * 7 % 251) as u8).collect();
+            let rows: Vec<u8> = (0..=250).cycle().step_by(7).take(BLOCK * depth).collect();
             let mut block = vec![0; rows.len()];
             for (place, row) in rows.chunks(depth).enumerate() {
                 pack(row, place, grid, &mut block);

@@ -11,7 +11,7 @@
 )]
 
 use std::arch::asm;
-#[expect(
+#[allow(
     clippy::wildcard_imports,
     reason = "intrinsics carry their module in their names"
 )]
