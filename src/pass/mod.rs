@@ -16,6 +16,7 @@ use crate::view::View;
 
 pub mod contradictions;
 pub mod decay;
+pub mod duplicates;
 pub mod member;
 pub mod orphans;
 mod removal;
