@@ -176,7 +176,13 @@ impl Report {
         report.read_vectors(&view);
         for pass in registry() {
             match pass.plan(&view, cx) {
-                Ok(plan) => report.take(&plan),
+                Ok(plan) => {
+                    report.take(&plan);
+                    // A pass that is switched off still sees drift, but will do nothing about it.
+                    if pass.name().is_enabled(&stores.config.passes) && !plan.actions.is_empty() {
+                        report.backlog.insert(plan.pass, plan.counts());
+                    }
+                }
                 Err(error) => report.failed_pass(pass.name(), &error),
             }
         }
@@ -301,9 +307,6 @@ impl Report {
             .filter(|action| matches!(action, Action::DropPoint { .. }))
             .count();
         self.drift("point_without_row", drops as u64);
-        if !plan.actions.is_empty() {
-            self.backlog.insert(plan.pass, plan.counts());
-        }
         for unread in &plan.unread {
             if !self
                 .unread

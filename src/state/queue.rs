@@ -410,11 +410,11 @@ mod tests {
     fn an_old_confirmation_is_a_new_question() {
         let world = World::new();
         let state = world.main();
-        let stale = question(QuestionKind::Stale, &[(1, 0)]);
+        let old = question(QuestionKind::Stale, &[(1, 0)]);
         let reason = |second| Reason::Unconfirmed { since: at(second) };
-        assert_eq!(put(&state, &stale, reason(0), 0), 1);
-        assert_eq!(put(&state, &stale, reason(0), 1), 0);
-        assert_eq!(put(&state, &stale, reason(5), 2), 1);
+        assert_eq!(put(&state, &old, reason(0), 0), 1);
+        assert_eq!(put(&state, &old, reason(0), 1), 0);
+        assert_eq!(put(&state, &old, reason(5), 2), 1);
         let count = |since| {
             state
                 .queued_since(&[QuestionKind::Stale], at(since))

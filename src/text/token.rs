@@ -508,9 +508,9 @@ mod tests {
 
     #[test]
     fn punctuation_ends_items_clauses_and_sentences() {
+        use Ends::{Clause, Item, Nothing, Sentence};
         let (tokens, _) = tokens("one, two; three. Four (five) six");
         let ends: Vec<Ends> = tokens.iter().map(|token| token.ends).collect();
-        use Ends::{Clause, Item, Nothing, Sentence};
         assert_eq!(ends, [Item, Clause, Sentence, Item, Clause, Nothing]);
         let begins: Vec<bool> = tokens.iter().map(|token| token.begins).collect();
         assert_eq!(begins, [true, false, false, true, false, false]);

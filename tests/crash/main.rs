@@ -16,6 +16,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod fading;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use hypnos::failpoint::Failpoint;
@@ -155,8 +157,17 @@ fn story(backend: Backend, failpoint: &str) -> String {
 /// The failpoints that `ttl` and `orphans` pass in a night without a memory that changed meanwhile, on a store that is
 /// one file.
 fn reached() -> impl Iterator<Item = Failpoint> {
-    use Failpoint::{PruneTenant, PutBackBefore, PutBackDone, ReplayTenant};
-    let elsewhere = [PutBackBefore, PutBackDone, ReplayTenant, PruneTenant];
+    use Failpoint::{
+        PruneTenant, PutBackBefore, PutBackDone, QueueBefore, QueueWritten, ReplayTenant,
+    };
+    let elsewhere = [
+        PutBackBefore,
+        PutBackDone,
+        ReplayTenant,
+        PruneTenant,
+        QueueBefore,
+        QueueWritten,
+    ];
     Failpoint::ALL
         .into_iter()
         .filter(move |point| !elsewhere.contains(point))

@@ -43,7 +43,14 @@ fn a_night_removes_exactly_what_it_should_and_the_next_one_nothing() {
             .into_iter()
             .filter(|(_, p)| stays.contains(&p.payload["row"].as_i64().unwrap()))
             .collect();
-        let night = world.night().expect(0).all_passes("applied");
+        let night = world.night().expect(0);
+        for (pass, outcome) in [
+            ("ttl", "applied"),
+            ("orphans", "applied"),
+            ("decay", "idle"),
+        ] {
+            assert_eq!(night.pass(pass)["outcome"], outcome, "{night:#?}");
+        }
         assert_eq!(night.pass("ttl")["applied"]["delete"], 4, "{night:#?}");
         assert_eq!(night.pass("orphans")["applied"]["delete"], 5, "{night:#?}");
         assert_eq!(
@@ -142,14 +149,14 @@ fn only_and_skip_choose_the_passes() {
             .map(|plan| plan["pass"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(passes(&[]), ["ttl", "orphans"]);
+    assert_eq!(passes(&[]), ["ttl", "orphans", "decay"]);
     assert_eq!(
         passes(&["--only", "orphans,ttl"]),
         ["ttl", "orphans"],
         "always in their own order"
     );
     assert_eq!(passes(&["--only", "orphans"]), ["orphans"]);
-    assert_eq!(passes(&["--skip", "orphans"]), ["ttl"]);
+    assert_eq!(passes(&["--skip", "orphans"]), ["ttl", "decay"]);
     let unknown = world.run(&["--dry-run", "--only", "tttl"]).expect(2);
     assert!(unknown.stderr.contains("ttl, orphans"), "{unknown:#?}");
     let unknown = world.run(&["--dry-run", "--store", "agnet"]).expect(2);

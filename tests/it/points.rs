@@ -142,9 +142,9 @@ fn a_row_without_an_owner_keeps_its_point() {
 
 /// Starts a night that is held between the pre-images and the removal of the points, and waits until it is.
 fn held_before_the_points_go(world: &World, pass: &str) -> Child {
-    let child = world
+    let mut child = world
         .command(&["--run-now", "--json", "--only", pass])
-        .env("FAILPOINTS", "points.before=1*sleep(2000)")
+        .env("FAILPOINTS", "points.before=1*sleep(3000)")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -159,7 +159,8 @@ fn held_before_the_points_go(world: &World, pass: &str) -> Child {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("no intent was written");
+    child.kill().unwrap();
+    panic!("no intent was written: {:?}", child.wait());
 }
 
 fn end_of(child: Child) -> Output {
@@ -360,7 +361,7 @@ fn a_vector_file_that_cannot_be_used_says_what_to_do() {
     for (content, code, hint) in [
         (
             Some("this is no database, whatever its name says"),
-            1,
+            10,
             "encrypted",
         ),
         (Some(""), 10, "a failed copy"),

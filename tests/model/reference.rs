@@ -42,12 +42,11 @@ enum Deadline {
 fn deadline(row: &Row) -> Deadline {
     match (row.expires_at, row.ttl_days, row.created_at) {
         (Expiry::At(at), ..) => Deadline::At(at),
-        (Expiry::Garbage, ..) => Deadline::Unreadable,
         (Expiry::Never, None | Some(0), _) => Deadline::Never,
         (Expiry::Never, Some(days), Time::At(created)) if days > 0 => {
             Deadline::At(created + days * DAY)
         }
-        (Expiry::Never, Some(_), _) => Deadline::Unreadable,
+        (Expiry::Garbage, ..) | (Expiry::Never, Some(_), _) => Deadline::Unreadable,
     }
 }
 

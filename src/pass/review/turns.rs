@@ -125,8 +125,9 @@ mod tests {
         // The order in which rows are read is nothing.
         let mut answers = [all.to_vec(), all.iter().rev().cloned().collect()].map(|all| {
             let mut candidates = Candidates::default();
-            all.into_iter()
-                .for_each(|candidate| candidates.push(candidate, most));
+            for candidate in all {
+                candidates.push(candidate, most);
+            }
             let chosen = candidates.choose(most, &last);
             chosen.into_iter().map(|c| c.id).collect::<Vec<_>>()
         });

@@ -88,7 +88,7 @@ impl Writer {
         budget: usize,
     ) -> Result<Vec<Option<Unit>>, RowError> {
         self.refresh()?;
-        self.copies(targets, budget, |writer, target| writer.unit(target))
+        self.copies(targets, budget, Self::unit)
     }
 
     /// Copies memories alone, without anything that hangs on them: what ending them takes. Ends early like

@@ -269,6 +269,7 @@ impl VectorError {
                     OpenError::Missing { .. }
                         | OpenError::NotAFile { .. }
                         | OpenError::Empty { .. }
+                        | OpenError::NotADatabase { .. }
                 )
         )
     }
@@ -395,7 +396,7 @@ mod tests {
             (OpenError::Missing { path: path() }, true, "never creates"),
             (OpenError::NotAFile { path: path() }, true, "never creates"),
             (OpenError::Empty { path: path() }, true, "a failed copy"),
-            (OpenError::NotADatabase { path: path() }, false, "encrypted"),
+            (OpenError::NotADatabase { path: path() }, true, "encrypted"),
             (
                 OpenError::ReadOnly { path: path() },
                 false,

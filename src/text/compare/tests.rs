@@ -122,7 +122,7 @@ fn what_all_texts_of_a_namespace_say_weighs_less() {
             cosine: None,
             frequencies,
         };
-        Comparison::of(&a, &b, context).cover(Side::A, &vec![false; 16])
+        Comparison::of(&a, &b, context).cover(Side::A, &[false; 16])
     };
     assert!(agreement(Some(&frequencies)) < agreement(None));
 }

@@ -57,8 +57,8 @@ fn merge(world: &World, writer: &mut Writer, gone: i64, into: i64, mark: Option<
     }
 }
 
-fn superseded(by: i64) -> Option<Mark> {
-    Some(Mark::Superseded { by: n(by) })
+fn superseded(by: i64) -> Mark {
+    Mark::Superseded { by: n(by) }
 }
 
 const STATE: &str = "SELECT id, uses, created, used, superseded FROM memories ORDER BY id";
@@ -67,7 +67,7 @@ const STATE: &str = "SELECT id, uses, created, used, superseded FROM memories OR
 fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
     let world = used("superseded INTEGER").role(Role::SupersededBy, "superseded");
     let mut writer = world.writer();
-    let changes = [2, 3].map(|gone| merge(&world, &mut writer, gone, 1, superseded(1)));
+    let changes = [2, 3].map(|gone| merge(&world, &mut writer, gone, 1, Some(superseded(1))));
     let after = [
         "1 5 1700000400 2026-03-04T05:06:07Z NULL",
         "2 3 1700000400 2026-03-04T05:06:07Z 1",
@@ -79,7 +79,7 @@ fn a_merge_hides_the_one_and_carries_its_use_over_to_the_other_once() {
         assert_eq!(fates, [Fate::Removed; 2]);
         assert_eq!(world.query(STATE), after);
     }
-    let text = merge(&world, &mut writer, 1, 4, superseded(4));
+    let text = merge(&world, &mut writer, 1, 4, Some(superseded(4)));
     assert_eq!(writer.change_units(&[text]).unwrap(), [Fate::Removed]);
     assert_eq!(
         world.query(STATE)[3],
@@ -160,7 +160,7 @@ fn a_survivor_may_be_used_meanwhile_but_not_edited_hidden_or_gone() {
         ("UPDATE memories SET uses = 4 WHERE id = 2", Fate::Changed),
         ("DELETE FROM memories WHERE id = 2", Fate::Absent),
     ] {
-        for mark in [superseded(1), None] {
+        for mark in [Some(superseded(1)), None] {
             let mut world = used("superseded INTEGER");
             if mark.is_some() {
                 world = world.role(Role::SupersededBy, "superseded");
@@ -193,7 +193,7 @@ fn a_refused_mark_carries_nothing_over() {
     let world =
         used("superseded INTEGER CHECK (superseded <> 1)").role(Role::SupersededBy, "superseded");
     let mut writer = world.writer();
-    let change = merge(&world, &mut writer, 2, 1, superseded(1));
+    let change = merge(&world, &mut writer, 2, 1, Some(superseded(1)));
     let before = world.dump();
     assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Blocked]);
     assert_eq!(world.dump(), before);
@@ -210,7 +210,7 @@ fn a_creation_that_a_life_counts_from_stays() {
             .execute_batch(&format!("UPDATE memories SET life = {life}"))
             .unwrap();
         let mut writer = world.writer();
-        let change = merge(&world, &mut writer, 2, 1, superseded(1));
+        let change = merge(&world, &mut writer, 2, 1, Some(superseded(1)));
         writer.change_units(&[change]).unwrap();
         assert_eq!(
             world.query("SELECT created FROM memories WHERE id = 1"),
