@@ -48,6 +48,9 @@ fn main() -> Result<()> {
         Some(dir) => PathBuf::from(dir),
         None => temporary.path().to_owned(),
     };
+    if !program()?.exists() {
+        return Err("build hypnos first: cargo build --release".into());
+    }
     std::fs::create_dir_all(&dir)?;
     build(&dir, rows, expired, usize::try_from(dim)?)?;
 
@@ -63,6 +66,9 @@ fn main() -> Result<()> {
         Ok(())
     })?;
     let night = night.ok_or("no night")?;
+    if night.2 != expired {
+        return Err(format!("{} were removed, not {expired}", night.2).into());
+    }
     let bare = bare_delete(&dir)?;
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let rate = |seconds: f64| (expired as f64 / seconds).round();
@@ -74,6 +80,9 @@ fn main() -> Result<()> {
         "removed_per_second": rate(night.0), "bare_delete_per_second": rate(bare), "ratio": bare / night.0,
     });
     println!("{line}");
+    if busy.0 > 25.0 || busy.1 > 250.0 || night.1 > 300_000_000 {
+        return Err("over the bounds: p99 25 ms, maximum 250 ms, 300 MB".into());
+    }
     Ok(())
 }
 
@@ -143,10 +152,13 @@ fn build(dir: &Path, rows: i64, expired: i64, dim: usize) -> Result<()> {
     Ok(())
 }
 
-/// The sibling binary of this example.
-fn hypnos(dir: &Path) -> Result<(f64, u64)> {
-    let program = std::env::current_exe()?.with_file_name("../hypnos");
-    let child = Command::new(program)
+fn program() -> Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("../hypnos"))
+}
+
+/// The sibling binary of this example: the seconds that its pass took, its peak memory and what it removed.
+fn hypnos(dir: &Path) -> Result<(f64, u64, i64)> {
+    let child = Command::new(program()?)
         .args(["--run-now", "--only", "ttl", "--json", "--config"])
         .arg(dir.join("hypnos.toml"))
         .stdout(Stdio::piped())
@@ -173,7 +185,8 @@ fn hypnos(dir: &Path) -> Result<(f64, u64)> {
     let text = String::from_utf8(output.stdout)?;
     let pass: serde_json::Value = serde_json::from_str(text.lines().next().ok_or("no output")?)?;
     let peak = watch.join().map_err(|_| "the watch ended badly")?;
-    Ok((pass["seconds"].as_f64().ok_or("no seconds")?, peak))
+    let removed = pass["applied"]["delete"].as_i64().unwrap_or_default();
+    Ok((pass["seconds"].as_f64().ok_or("no seconds")?, peak, removed))
 }
 
 /// p99 and maximum, in milliseconds, of the inserts of a process beside `work`, and how many there were.

@@ -28,6 +28,33 @@ impl Failure {
         }
     }
 
+    /// Several failures as one: the gravest exit code, every message, every hint once. `None` when there are none.
+    #[must_use]
+    pub fn of_all(failures: &[Self]) -> Option<Self> {
+        let exit = failures
+            .iter()
+            .map(|failure| failure.exit)
+            .max_by_key(|exit| exit.gravity())?;
+        let messages: Vec<&str> = failures
+            .iter()
+            .map(|failure| failure.message.as_str())
+            .collect();
+        let mut hints: Vec<&str> = Vec::new();
+        for hint in failures
+            .iter()
+            .filter_map(|failure| failure.hint.as_deref())
+        {
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
+        Some(Self {
+            exit,
+            message: messages.join("; "),
+            hint: (!hints.is_empty()).then(|| hints.join("; ")),
+        })
+    }
+
     /// The same failure, saying what to do about it.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {

@@ -1,6 +1,6 @@
 //! The view: what a pass may see. It has no method that writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
@@ -44,7 +44,11 @@ pub struct View<'a> {
     now: Timestamp,
     stores: &'a Stores,
     sightings: &'a Sightings,
+    gone: Option<&'a Going>,
 }
+
+/// Memories by row database and id.
+pub type Going = HashSet<(Arc<str>, MemoryId)>;
 
 impl<'a> View<'a> {
     /// Looks at a store as of `now`, knowing what earlier runs saw to be absent.
@@ -54,7 +58,25 @@ impl<'a> View<'a> {
             now,
             stores,
             sightings,
+            gone: None,
         }
+    }
+
+    /// The same view as it will be once `gone` has gone: what earlier passes of a dry run would have taken.
+    #[must_use]
+    pub fn without(self, gone: &'a Going) -> Self {
+        Self {
+            gone: Some(gone),
+            ..self
+        }
+    }
+
+    /// Whether an earlier pass of the same dry run would have taken a memory.
+    #[must_use]
+    pub fn is_gone(&self, partition: &Arc<str>, id: &MemoryId) -> bool {
+        self.gone.is_some_and(|gone| {
+            !gone.is_empty() && gone.contains(&(Arc::clone(partition), id.clone()))
+        })
     }
 
     /// The instant that the plan is made for.

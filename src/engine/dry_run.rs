@@ -1,20 +1,23 @@
 //! A dry run over one store: what was begun, and the plan of each pass. Nothing is written.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use super::journal::state_failure;
 use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
-use super::{Observer, Options, passes};
+use super::{Observer, Options, passes_to_plan};
 use crate::apply::begun;
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::guard::approve;
 use crate::pass::{Cx, Pass};
-use crate::plan::Plan;
+use crate::plan::{Action, Plan};
 use crate::report::{Outcome, PassReport, RunReport};
 use crate::state::{Partition, StateReader};
 use crate::store::Stores;
 use crate::store::sqlite::Access;
-use crate::view::{Sightings, View};
+use crate::view::{Going, Sightings, View};
 
 /// Plans the passes over one store.
 pub(super) fn dry_run_store(
@@ -44,8 +47,9 @@ pub(super) fn dry_run_store(
         sightings: &sightings,
         options,
         cx,
+        gone: RefCell::default(),
     };
-    for pass in passes(options, &stores) {
+    for pass in passes_to_plan(options, &stores) {
         if report.interrupted {
             return Ok(());
         }
@@ -75,16 +79,29 @@ struct DryRun<'a> {
     sightings: &'a Sightings,
     options: &'a Options,
     cx: &'a Cx<'a>,
+    /// What the passes so far would have taken: a later one would not see it.
+    gone: RefCell<Going>,
 }
 
 impl DryRun<'_> {
+    /// Remembers what a plan takes.
+    fn take(&self, plan: &Plan) {
+        let targets = plan.actions.iter().filter_map(Action::target);
+        let memories = targets.flat_map(|target| {
+            let ids = std::iter::once(&target.memory).chain(&target.behind);
+            ids.map(|memory| (Arc::clone(&target.partition), memory.id.clone()))
+        });
+        self.gone.borrow_mut().extend(memories);
+    }
+
     /// Plans one pass and asks the guard; `None` when a stop was requested.
     fn pass(
         &self,
         pass: &dyn Pass,
         observer: &mut dyn Observer,
     ) -> Result<Option<PassReport>, Failure> {
-        let view = View::new(self.options.now, self.stores, self.sightings);
+        let gone = self.gone.borrow().clone();
+        let view = View::new(self.options.now, self.stores, self.sightings).without(&gone);
         match pass.plan(&view, self.cx) {
             Ok(plan) => self.judge(pass, &view, plan, observer),
             Err(error) if error.is_interruption() => Ok(None),
@@ -113,7 +130,10 @@ impl DryRun<'_> {
             }
         };
         match approve(plan, &census, self.config.guard, consent) {
-            Ok(approved) => observer.planned(approved.plan(), &report),
+            Ok(approved) => {
+                self.take(approved.plan());
+                observer.planned(approved.plan(), &report);
+            }
             Err(refused) => {
                 let (plan, refusal) = *refused;
                 report.outcome = Outcome::Refused;

@@ -154,3 +154,15 @@ fn passes<'a>(
         .into_iter()
         .filter(|pass| options.wants(pass.name()) && pass.name().is_enabled(&stores.config.passes))
 }
+
+/// The passes to plan in a dry run: those, and what was asked for by name although it is switched off, to see what it
+/// would do.
+fn passes_to_plan<'a>(
+    options: &'a Options,
+    stores: &'a Stores,
+) -> impl Iterator<Item = &'static dyn Pass> + 'a {
+    registry().into_iter().filter(|pass| {
+        let is_named = options.only.contains(&pass.name());
+        options.wants(pass.name()) && (is_named || pass.name().is_enabled(&stores.config.passes))
+    })
+}

@@ -90,6 +90,11 @@ struct StoreRun<'a> {
 impl StoreRun<'_> {
     fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
         let is_foreign = self.replay(report)?;
+        for pass in &self.options.only {
+            if !pass.is_enabled(&self.stores.config.passes) {
+                tracing::warn!(store = %self.stores.name, %pass, "switched off in the configuration: not run");
+            }
+        }
         for pass in passes(self.options, self.stores) {
             report.interrupted |= self.cx.stop.is_requested();
             let pass_report = if report.interrupted {

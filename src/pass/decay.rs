@@ -8,8 +8,9 @@
 //! What is under the floor goes weakest first, and in any [`WINDOW`] no more than a share of a namespace: the budget
 //! is counted from what the state file says has gone, so that running twice takes no more than running once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use statrs::distribution::{ContinuousCDF as _, Weibull};
@@ -17,9 +18,9 @@ use statrs::distribution::{ContinuousCDF as _, Weibull};
 use crate::clock::Timestamp;
 use crate::config;
 use crate::memory::{Memory, MemoryId, Moment, Namespace, Role};
-use crate::plan::{Finding, Plan, Reason};
-use crate::state::NamespaceHash;
-use crate::store::rows::{RowError, Snapshot};
+use crate::plan::{Finding, Plan, QuestionKind, Reason};
+use crate::state::{Answer, NamespaceHash};
+use crate::store::rows::{Partition, RowError, Snapshot};
 use crate::view::{View, unread};
 
 use super::removal::{self, Candidate};
@@ -54,10 +55,11 @@ impl Pass for Decay {
         let rule = Rule {
             now: view.now(),
             curve: Curve::new(&view.config().passes.decay),
+            approved: approved(view)?,
         };
         let since = view.now().checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
         view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
-            let faded = rule.scan(plan, snapshot)?;
+            let faded = rule.scan(view, plan, partition, snapshot)?;
             if faded.is_empty() {
                 return Ok(());
             }
@@ -209,17 +211,58 @@ struct Fading {
 struct Rule {
     now: Timestamp,
     curve: Curve,
+    /// When a person last said that a memory holds, or stays.
+    approved: Approvals,
+}
+
+/// The memories of each row database of which a person said that they hold or stay, and when.
+type Approvals = HashMap<(Arc<str>, MemoryId), Timestamp>;
+
+/// Reads what was answered: where the schema has no column for a confirmation, only the queue knows of it.
+fn approved(view: &View<'_>) -> Result<Approvals, PassError> {
+    let mut approved = Approvals::new();
+    let Some(state) = view.state()? else {
+        return Ok(approved);
+    };
+    for entry in state.entries(&QuestionKind::ALL)? {
+        let Some((Answer::Confirmed | Answer::Kept, at)) = entry.answered else {
+            continue;
+        };
+        let question = entry.question;
+        for member in question.members {
+            let memory = (Arc::clone(&question.partition), member.id);
+            let latest = approved.entry(memory).or_insert(at);
+            *latest = at.max(*latest);
+        }
+    }
+    Ok(approved)
 }
 
 impl Rule {
     /// Reads every live memory, and keeps those that have faded.
     fn scan(
         &self,
+        view: &View<'_>,
         plan: &mut Plan,
+        partition: &Partition,
         snapshot: &Snapshot,
     ) -> Result<BTreeMap<Namespace, Fading>, RowError> {
         let mut namespaces: BTreeMap<Namespace, Fading> = BTreeMap::new();
-        snapshot.scan(&ROLES, &mut |memory| {
+        snapshot.scan(&ROLES, &mut |mut memory| {
+            let id = memory.id.as_ref();
+            if id.is_some_and(|id| view.is_gone(&partition.name, id)) {
+                return ControlFlow::Continue(());
+            }
+            let approved = id.and_then(|id| {
+                let key = (Arc::clone(&partition.name), id.clone());
+                self.approved.get(&key)
+            });
+            if let Some(at) = approved
+                && memory.confirmed_at.latest().is_none_or(|known| known < *at)
+                && !memory.confirmed_at.is_unreadable()
+            {
+                memory.confirmed_at = Moment::exact(*at);
+            }
             self.visit(plan, &mut namespaces, memory);
             ControlFlow::Continue(())
         })?;
@@ -456,6 +499,7 @@ mod tests {
         let rule = Rule {
             now: now(),
             curve: Curve::new(&settings()),
+            approved: Approvals::new(),
         };
         for (live, spent, allowed) in [
             (19, 0, 0),

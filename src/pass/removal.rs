@@ -73,6 +73,13 @@ pub(super) fn put_away(
 ) -> Result<Vec<Action>, RowError> {
     let at = view.now();
     let mark = if view.config().rows.is_bitemporal() {
+        if !snapshot.marks().ended {
+            // Nothing is deleted there, and this file has no column to end a memory with.
+            if !candidates.is_empty() {
+                *findings.entry(Finding::Blocked).or_default() += candidates.len() as u64;
+            }
+            return Ok(Vec::new());
+        }
         Some(Mark::Ended { at })
     } else {
         snapshot.marks().deleted.then_some(Mark::Deleted { at })

@@ -39,15 +39,18 @@ impl Pass for Ttl {
 
     fn plan(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError> {
         let mut plan = Plan::new(view.name(), PassName::Ttl);
+        let bitemporal = view.config().rows.is_bitemporal();
         let rule = Rule {
             now: view.now(),
+            // History is the point of a schema that has a `valid_to`: it is kept for ever.
             retention: view
                 .config()
                 .passes
                 .ttl
                 .superseded_retention
+                .filter(|_| !bitemporal)
                 .and_then(|age| age.try_into().ok()),
-            bitemporal: view.config().rows.is_bitemporal(),
+            bitemporal,
         };
         view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
             let (actions, findings) = rule.plan(partition, snapshot)?;
@@ -117,6 +120,12 @@ impl Rule {
         let (endings, removals): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| {
             self.bitemporal && matches!(candidate.reason, Reason::Expired { .. })
         });
+        let endings = if snapshot.marks().ended || endings.is_empty() {
+            endings
+        } else {
+            *findings.entry(Finding::Blocked).or_default() += endings.len() as u64;
+            Vec::new()
+        };
         let mut actions = Vec::with_capacity(endings.len() + removals.len());
         for (target, reason) in removal::alone(snapshot, partition, endings)? {
             if let Reason::Expired { at } = reason {

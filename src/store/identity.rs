@@ -30,9 +30,15 @@ impl Identity {
             "rows.tenant",
             &rows.tenant.as_ref().map_or_else(String::new, spelled),
         );
-        // What an ending writes to.
-        let valid_to = rows.source(Role::ValidTo);
-        identity.set("rows.valid_to", &valid_to.map_or_else(String::new, spelled));
+        // What marks are written to.
+        for (name, role) in [
+            ("rows.valid_to", Role::ValidTo),
+            ("rows.deleted_at", Role::DeletedAt),
+            ("rows.superseded_by", Role::SupersededBy),
+            ("rows.confirmed_at", Role::ConfirmedAt),
+        ] {
+            identity.set(name, &rows.source(role).map_or_else(String::new, spelled));
+        }
         match &store.vectors {
             None => identity.set("vectors.kind", "none"),
             Some(vectors) => identity.set_vectors(vectors),

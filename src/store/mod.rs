@@ -21,7 +21,7 @@ pub mod rows;
 pub mod sqlite;
 pub mod vectors;
 
-use rows::{OwnerBook, Partition, RowError, RowStore, Standing};
+use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
 use sqlite::Access;
 use vectors::VectorStore;
 
@@ -74,27 +74,25 @@ impl Stores {
         stop: &Stop,
     ) -> Result<Self, Failure> {
         let rows = RowStore::new(&config.rows);
-        let partitions = rows
-            .partitions()
-            .map_err(|error| Failure::from(&error).while_doing("open the row store"))?;
-        if !config.rows.is_per_tenant() {
-            for partition in &partitions {
-                check(&rows, partition, access).map_err(|error| {
-                    Failure::from(&error).while_doing(&format!("open {}", partition.path.display()))
-                })?;
+        // What does not fit is named at once, in all three.
+        let mut problems: Vec<Failure> = Vec::new();
+        problems.extend(check_rows(&rows, config, access).err());
+        problems.extend(check_owners(config).err());
+        let vectors = match config
+            .vectors
+            .as_ref()
+            .map(|vectors| open_vectors(vectors, access, stop))
+        {
+            None => None,
+            Some(Ok(vectors)) => Some(vectors),
+            Some(Err(problem)) => {
+                problems.push(problem);
+                None
             }
+        };
+        if let Some(problem) = Failure::of_all(&problems) {
+            return Err(problem);
         }
-        let vectors =
-            match &config.vectors {
-                None => None,
-                Some(vectors) => {
-                    let open = vectors::open(vectors, access, stop)
-                        .and_then(|store| store.describe().map(|_| store));
-                    Some(open.map_err(|error| {
-                        Failure::from(&error).while_doing("open the vector store")
-                    })?)
-                }
-            };
         let state = StateDir::new(state_dir, &config.name);
         Ok(Self {
             name: config.name.as_str().into(),
@@ -182,6 +180,46 @@ impl Stores {
             })
             .collect()
     }
+}
+
+/// Checks the row databases, as far as there is one for all.
+fn check_rows(rows: &RowStore, config: &config::Store, access: Access) -> Result<(), Failure> {
+    let partitions = rows
+        .partitions()
+        .map_err(|error| Failure::from(&error).while_doing("open the row store"))?;
+    if config.rows.is_per_tenant() {
+        return Ok(());
+    }
+    for partition in &partitions {
+        check(rows, partition, access).map_err(|error| {
+            Failure::from(&error).while_doing(&format!("open {}", partition.path.display()))
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that the owners table is the one that the configuration names. Whether it can be read, and names anybody, is
+/// asked again by every pass that rests on it.
+fn check_owners(config: &config::Store) -> Result<(), Failure> {
+    let Some(owners) = &config.owners else {
+        return Ok(());
+    };
+    match OwnerBook::read(owners, Path::new(&config.rows.path)) {
+        Err(error) if error.kind() == RowErrorKind::Schema => {
+            Err(Failure::from(&error).while_doing("read the owners"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open_vectors(
+    config: &config::Vectors,
+    access: Access,
+    stop: &Stop,
+) -> Result<Box<dyn VectorStore>, Failure> {
+    vectors::open(config, access, stop)
+        .and_then(|store| store.describe().map(|_| store))
+        .map_err(|error| Failure::from(&error).while_doing("open the vector store"))
 }
 
 /// Opens one row database and checks every statement that will run on it.

@@ -76,6 +76,41 @@ fn a_misspelt_column_stops_before_any_write() {
 }
 
 #[test]
+fn everything_that_does_not_fit_the_schema_is_in_one_message() {
+    let mut world = world();
+    world.configure(
+        "superseded_by = \"superseded_by\"",
+        "superseded_by = \"superceded_by\"\ncontent = \"contnet\"",
+    );
+    world.configure("table = \"users\"", "table = \"usres\"");
+    world.configure(
+        "path = \"vectors.db\"",
+        "path = \"vectors.db\"\ntable = \"pionts\"",
+    );
+    refused(&world, 10, &["superceded_by", "contnet", "usres", "pionts"]);
+}
+
+#[test]
+fn a_misspelt_owners_table_stops_before_any_write() {
+    for (right, wrong) in [
+        ("table = \"users\"", "table = \"usres\""),
+        ("deleted_at = \"deleted_at", "deleted_at = \"delted_at"),
+    ] {
+        let mut world = world();
+        world.memory("ana", 1_600_000_000, Some(7));
+        world.configure(right, wrong);
+        refused(
+            &world,
+            10,
+            &[wrong
+                .rsplit('"')
+                .find(|part| part.contains("res") || part.contains("delted"))
+                .unwrap()],
+        );
+    }
+}
+
+#[test]
 fn a_missing_table_file_or_collection_stops_before_any_write() {
     let mut world = world();
     world.configure(

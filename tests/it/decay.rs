@@ -164,3 +164,94 @@ fn the_fading_of_a_few_is_no_matter_for_the_guard_and_small_namespaces_keep_all(
         "of bob; 5 % of 19 is less than one"
     );
 }
+
+/// A person's word counts as a use does, also where the schema has no column for it.
+#[test]
+fn what_a_person_confirmed_or_kept_does_not_fade() {
+    let mut world = World::new(Backend::Sqlite);
+    world.configure(
+        "[pass.review]\nenabled = false",
+        "[pass.review]\nenabled = true",
+    );
+    world.user("ana", None);
+    for n in 0..40 {
+        world.memory("ana", now() - (400 + n) * DAY, None);
+    }
+    world.run(&["--run-now", "--only", "review"]).expect(0);
+    let queue = world.run(&["review", "--json"]).expect(0);
+    let entry_of = |id: &str| {
+        let entries = queue.objects("entry");
+        let entry = entries
+            .iter()
+            .find(|entry| entry["memories"][0]["id"] == id)
+            .unwrap_or_else(|| panic!("{queue:#?}"));
+        entry["entry"].to_string()
+    };
+    world.run(&["review", "confirm", &entry_of("40")]).expect(0);
+    world.run(&["review", "keep", &entry_of("39")]).expect(0);
+    let night = world.night().expect(0);
+    assert_eq!(
+        night.pass("decay")["applied"],
+        serde_json::json!({"delete": 2})
+    );
+    let left = world.ids();
+    assert!(left.contains(&40) && left.contains(&39), "{left:?}");
+    assert!(!left.contains(&38) && !left.contains(&37), "{left:?}");
+}
+
+/// Later passes of a dry run do not count on what earlier ones would take.
+#[test]
+fn a_dry_run_of_several_passes_lists_what_the_run_does() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    for n in 0..40 {
+        let life = (n >= 38).then_some(7);
+        world.memory("ana", now() - (400 + n) * DAY, life);
+    }
+    let listed = |world: &World| -> std::collections::BTreeSet<String> {
+        let dry = world.run(&["--dry-run", "--json"]).expect(0);
+        let plans = dry.objects("plan");
+        let actions = plans
+            .iter()
+            .flat_map(|plan| plan["actions"].as_array().unwrap());
+        actions
+            .map(|action| action["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let (planned, before) = (listed(&world), world.ids());
+    world.night().expect(0);
+    let gone = before
+        .difference(&world.ids())
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(planned, gone);
+    assert_eq!(planned.len(), 3, "two expired, and one of 38 faded");
+}
+
+/// A file without the column that endings are written to loses nothing, not even a point.
+#[test]
+fn where_nothing_can_be_ended_nothing_is_begun() {
+    for ttl in [None, Some(7)] {
+        let mut world = World::new(Backend::Sqlite);
+        world.configure(
+            "preset = \"ttl-days\"",
+            "preset = \"ttl-days\"\nvalid_to = \"valid_to?\"",
+        );
+        world.user("ana", None);
+        for n in 0..40 {
+            world.memory("ana", now() - (400 + n) * DAY, ttl);
+        }
+        let before = world.dump();
+        for _ in 0..2 {
+            let night = world.night().expect(3);
+            assert!(
+                night
+                    .objects("pass")
+                    .iter()
+                    .all(|pass| pass["planned"] == serde_json::json!({})),
+                "{night:#?}"
+            );
+            assert_eq!(world.dump(), before);
+        }
+    }
+}

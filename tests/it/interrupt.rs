@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Backend, DAY, World, now, point_id};
+use rustix::process::Signal;
+
+use crate::support::{Backend, DAY, World, now, point_id, send};
 
 #[test]
 fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
-    for signal in ["INT", "TERM"] {
+    for signal in [Signal::INT, Signal::TERM] {
         let mut world = World::new(Backend::Sqlite);
         world.user("ana", None);
         let mut rows = world.rows();
@@ -43,11 +45,7 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
         while world.all_points().contains_key(&point_id("user:ana", 1)) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let status = std::process::Command::new("kill")
-            .args(["-s", signal, &child.id().to_string()])
-            .status()
-            .unwrap();
-        assert!(status.success());
+        send(&child, signal);
         #[expect(clippy::disallowed_methods, reason = "the exit must come in time")]
         let sent = Instant::now();
         let output = child.wait_with_output().unwrap();

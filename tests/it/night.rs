@@ -157,6 +157,16 @@ fn only_and_skip_choose_the_passes() {
     );
     assert_eq!(passes(&["--only", "orphans"]), ["orphans"]);
     assert_eq!(passes(&["--skip", "orphans"]), ["ttl", "decay"]);
+    assert_eq!(
+        passes(&["--only", "review"]),
+        ["review"],
+        "switched off, and asked for by name: what would it do?"
+    );
+    let night = world
+        .run(&["--run-now", "--json", "--only", "review"])
+        .expect(0);
+    assert!(night.objects("pass").is_empty(), "{night:#?}");
+    assert!(night.stderr.contains("switched off"), "{night:#?}");
     let unknown = world.run(&["--dry-run", "--only", "tttl"]).expect(2);
     assert!(unknown.stderr.contains("ttl, orphans"), "{unknown:#?}");
     let unknown = world.run(&["--dry-run", "--store", "agnet"]).expect(2);

@@ -690,3 +690,38 @@ fn an_answer_that_was_killed_is_given_whole_or_not_at_all() {
         }
     }
 }
+
+/// What stands for another memory must still stand when that one goes, also when an earlier run is finished.
+#[test]
+fn a_memory_is_not_hidden_behind_one_that_has_gone() {
+    for backend in BACKENDS {
+        let mut world = world(backend);
+        let old = world.memory("ana", now() - 3 * DAY, None);
+        let new = world.memory("ana", now() - DAY, None);
+        put(&world, QuestionKind::Contradiction, &[old, new]);
+        let points = world.all_points();
+        let killed = world
+            .command(&["review", "replace", "1"])
+            .env("FAILPOINTS", "points.removed=1*return(kill)")
+            .output()
+            .unwrap();
+        assert_eq!(killed.status.code(), None, "{killed:?}");
+        assert!(world.all_points().len() < points.len(), "the point went");
+        world
+            .rows()
+            .execute("DELETE FROM memories WHERE id = ?1", [new])
+            .unwrap();
+        world.night().expect(0);
+        let hidden: i64 = world
+            .rows()
+            .query_row(
+                "SELECT count(*) FROM memories WHERE superseded_by IS NOT NULL",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        assert_eq!((world.ids(), hidden), ([old].into(), 0));
+        let point = crate::support::point_id("user:ana", old);
+        assert!(world.all_points().contains_key(&point), "its point is back");
+    }
+}

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rusqlite::params;
+use rustix::process::Signal;
 
-use crate::support::{BACKENDS, Backend, DAY, World, now, open, write};
+use crate::support::{BACKENDS, Backend, DAY, World, now, open, send, write};
 
 const TENANT: &str = "PRAGMA journal_mode = WAL;
     CREATE TABLE memories(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, content TEXT NOT NULL,
@@ -375,10 +376,7 @@ fn a_signal_ends_a_run_that_looks_through_many_state_files() {
             6_000
         }));
         let sent = Instant::now();
-        let _ = std::process::Command::new("kill")
-            .args(["-s", "TERM", &child.id().to_string()])
-            .status()
-            .unwrap();
+        send(&child, Signal::TERM);
         let output = child.wait_with_output().unwrap();
         assert!(
             sent.elapsed() < Duration::from_secs(5),

@@ -356,6 +356,14 @@ deleted_at = "deleted_at"
 }
 
 /// The binary, with an environment of its own.
+/// Sends a signal to a child, without the program `kill`, which slim machines lack.
+pub fn send(child: &Child, signal: rustix::process::Signal) {
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    rustix::process::kill_process(pid.unwrap(), signal).unwrap();
+}
+
 pub fn hypnos() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hypnos"));
     command

@@ -120,7 +120,8 @@ impl Sweep<'_> {
         };
         self.view
             .each_partition(cx, plan, |plan, partition, snapshot| {
-                let (ledger, candidates) = self.read_partition(snapshot)?;
+                let (ledger, mut candidates) = self.read_partition(snapshot)?;
+                candidates.retain(|candidate| !self.view.is_gone(&partition.name, &candidate.id));
                 let broken = snapshot.broken_chains()?;
                 let targets =
                     removal::with_history(snapshot, partition, candidates, &mut plan.findings)?;

@@ -315,7 +315,13 @@ impl Reading<'_> {
             .filter(|memory| memory.id.as_ref() != Some(&by));
         let is_bitemporal = self.view.config().rows.is_bitemporal();
         if is_bitemporal || !snapshot.marks().superseded {
-            return self.put_away(snapshot, others);
+            // What stands for the others must still stand when they go.
+            let stays = survivor(snapshot, &by)?.ok_or(AnswerError::NoNewest)?;
+            let actions = self.put_away(snapshot, others)?;
+            return Ok(actions
+                .into_iter()
+                .map(|action| into(action, &stays))
+                .collect());
         }
         let targets = removal::alone(snapshot, self.partition, self.candidates(others))?;
         let mark = Mark::Superseded { by: by.clone() };
@@ -357,6 +363,30 @@ impl Reading<'_> {
             .into_iter()
             .find(fits)
             .ok_or_else(|| AnswerError::NotThere { id: id.to_owned() })
+    }
+}
+
+/// The same removal, on the condition that another memory is still what it was.
+fn into(action: Action, stays: &Survivor) -> Action {
+    let survivor = stays.clone();
+    match action {
+        Action::Delete { target, reason } => Action::Merge {
+            target,
+            survivor,
+            mark: None,
+            reason,
+        },
+        Action::Hide {
+            target,
+            mark,
+            reason,
+        } => Action::Merge {
+            target,
+            survivor,
+            mark: Some(mark),
+            reason,
+        },
+        other => other,
     }
 }
 

@@ -85,7 +85,7 @@ impl Pass for Review {
         let mut candidates = Candidates::default();
         let mut read = BTreeSet::new();
         view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
-            let seen = rule.look(partition, snapshot)?;
+            let seen = rule.look(view, partition, snapshot)?;
             seen.findings
                 .into_iter()
                 .for_each(|(finding, count)| plan.found(finding, count));
@@ -140,9 +140,15 @@ enum Verdict {
 
 impl Rule<'_> {
     /// Reads one row database: which questions about it have become void, and which could be put.
-    fn look(&self, partition: &Partition, snapshot: &Snapshot) -> Result<Seen, RowError> {
+    fn look(
+        &self,
+        view: &View<'_>,
+        partition: &Partition,
+        snapshot: &Snapshot,
+    ) -> Result<Seen, RowError> {
         let mut seen = Seen::default();
-        let present = self.present(partition, snapshot)?;
+        let mut present = self.present(partition, snapshot)?;
+        present.retain(|id, _| !view.is_gone(&partition.name, id));
         let open = self.queue.open(&partition.name);
         let (void, valid): (Vec<&Entry>, Vec<&Entry>) =
             open.partition(|entry| is_void(entry, &present, self.now));
@@ -157,6 +163,13 @@ impl Rule<'_> {
             .map(|(id, memory)| (id, fingerprint(memory)))
             .collect();
         snapshot.scan(&ROLES, &mut |memory| {
+            if memory
+                .id
+                .as_ref()
+                .is_some_and(|id| view.is_gone(&partition.name, id))
+            {
+                return ControlFlow::Continue(());
+            }
             let asked = self.queue.asked(&partition.name, memory.id.as_ref());
             let same = asked.filter(|asked| {
                 let is_open = asked.answered.is_none();

@@ -41,6 +41,20 @@ pub enum RowError {
         /// The columns that are there.
         has: Vec<String>,
     },
+    /// Several columns of the mapping are not there.
+    #[error(
+        "find columns {} of table {table:?}: it has {}",
+        Listed(columns),
+        Listed(has)
+    )]
+    NoColumns {
+        /// The table.
+        table: String,
+        /// What the mapping names.
+        columns: Vec<String>,
+        /// The columns that are there.
+        has: Vec<String>,
+    },
     /// The schema is there, and is not one that hypnos can work with.
     #[error("{what}")]
     Schema {
@@ -144,6 +158,7 @@ impl RowError {
             ) => RowErrorKind::Missing,
             Self::NoTable { .. }
             | Self::NoColumn { .. }
+            | Self::NoColumns { .. }
             | Self::Schema { .. }
             | Self::Probe { .. } => RowErrorKind::Schema,
             Self::Open(
@@ -185,7 +200,7 @@ impl RowError {
             Self::Shared { .. } => Some(
                 "a symbolic or hard link makes one database the file of two tenants: remove the link",
             ),
-            Self::NoTable { .. } | Self::NoColumn { .. } => Some(
+            Self::NoTable { .. } | Self::NoColumn { .. } | Self::NoColumns { .. } => Some(
                 "check the mapping in store.rows against the schema; a column that may be missing is written `name?`",
             ),
             Self::Probe { .. } => Some(

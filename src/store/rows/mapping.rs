@@ -66,6 +66,14 @@ impl Mapping {
         partition_tenant: Option<&Arc<str>>,
     ) -> Result<Self, RowError> {
         let table = find_table(conn, tables, &rows.table)?;
+        let columns = rows
+            .tenant
+            .iter()
+            .chain(rows.roles.iter().map(|(_, source)| source));
+        let needed = columns
+            .filter(|source| !source.optional)
+            .map(|source| source.column.as_str());
+        require_columns(table, std::iter::once(rows.id.as_str()).chain(needed))?;
         let id = find_column(table, &rows.id)?;
         if id.generated {
             return Err(RowError::schema(format!(
@@ -366,6 +374,31 @@ pub(super) fn find_column<'a>(
         column: name.to_owned(),
         has: table.columns.iter().map(|c| c.name.clone()).collect(),
     })
+}
+
+/// Checks that a table has these columns, and names all that it lacks at once.
+///
+/// # Errors
+///
+/// When it lacks one.
+pub(super) fn require_columns<'a>(
+    table: &Table,
+    columns: impl Iterator<Item = &'a str>,
+) -> Result<(), RowError> {
+    let mut missing: Vec<&str> = columns
+        .filter(|name| table.column(name).is_none())
+        .collect();
+    missing.sort_unstable();
+    missing.dedup();
+    match missing[..] {
+        [] => Ok(()),
+        [name] => find_column(table, name).map(drop),
+        _ => Err(RowError::NoColumns {
+            table: table.name.clone(),
+            columns: missing.into_iter().map(str::to_owned).collect(),
+            has: table.columns.iter().map(|c| c.name.clone()).collect(),
+        }),
+    }
 }
 
 /// Binds a source. `None` when its column is optional and missing. The role is filled in by the caller.

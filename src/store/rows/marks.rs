@@ -241,8 +241,13 @@ impl Writer {
         };
         self.guarded(|writer| {
             let value = writer.written(marking, root)?;
+            // A trigger may have set it back: then the memory is not hidden, and keeps its point.
             Ok(writer.carry(survivor.as_ref(), root)?
-                && writer.execute(&table.update_sql([marking.column]), table, root, &[value])?)
+                && writer.execute(&table.update_sql([marking.column]), table, root, &[value])?
+                && (matches!(marking.mark, Mark::Confirmed { .. })
+                    || writer
+                        .current(root)?
+                        .is_none_or(|row| writer.bears(&row, marking.mark))))
         })
     }
 
@@ -267,15 +272,55 @@ impl Writer {
     /// The row of the survivor as it is now: `Ok(None)` when none is wanted, `Err(())` when it is no longer what was
     /// planned with.
     fn survivor(&self, change: &Change) -> Result<Result<Option<RowImage>, ()>, RowError> {
-        let Some(survivor) = &change.survivor else {
-            return Ok(Ok(None));
-        };
         let mapping = &self.bound.mapping;
+        let Some(survivor) = &change.survivor else {
+            let Some(Mark::Superseded { by }) = &change.mark else {
+                return Ok(Ok(None));
+            };
+            let stands = self.stands(by, &change.unit.root);
+            let stands = stands.map_err(RowError::sqlite("read the memory that stays"))?;
+            return Ok(if stands { Ok(None) } else { Err(()) });
+        };
         let row = mapping
             .fetch(&self.conn, &survivor.id)
             .map_err(RowError::sqlite("read the memory that stays"))?;
         let row = row.filter(|row| mapping.essence(row) == survivor.essence);
         Ok(row.map(Some).ok_or(()))
+    }
+
+    /// Whether a memory is there, is not hidden behind another one, and is of the same owner as one that is to be hidden
+    /// behind it.
+    fn stands(&self, by: &MemoryId, hidden: &RowImage) -> rusqlite::Result<bool> {
+        let mapping = &self.bound.mapping;
+        let mut namespaces = mapping.namespaces();
+        let Some((row, namespace)) =
+            mapping.fetch_with_namespace(&self.conn, by, &mut namespaces)?
+        else {
+            return Ok(false);
+        };
+        let Some(id) = hidden
+            .get(&mapping.id)
+            .map(value::as_ref)
+            .and_then(value::id_of)
+        else {
+            return Ok(false);
+        };
+        let theirs = mapping.fetch_with_namespace(&self.conn, &id, &mut namespaces)?;
+        let is_blank = |role| {
+            let value = mapping
+                .role(role)
+                .and_then(|role| row.get(role.column.as_deref()?));
+            value.is_none_or(|value| match role {
+                Role::SupersededBy => {
+                    value::reference_of(value::as_ref(value), mapping.ids).is_none()
+                }
+                _ => value::is_blank(value::as_ref(value)) || *value == SqlValue::Integer(0),
+            })
+        };
+        Ok(namespace.is_some()
+            && theirs.is_some_and(|(_, theirs)| theirs == namespace)
+            && is_blank(Role::SupersededBy)
+            && is_blank(Role::DeletedAt))
     }
 
     /// Carries over to the survivor. False when its row is not there to be written.

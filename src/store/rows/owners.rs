@@ -11,7 +11,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::mapping::{bind_source, find_column, find_table};
+use super::mapping::{bind_source, find_column, find_table, require_columns};
 use super::{RowError, open, schema, time, value};
 use crate::clock::Timestamp;
 use crate::config;
@@ -61,6 +61,9 @@ impl OwnerBook {
     fn read_from(conn: &Connection, config: &config::Owners) -> Result<Self, RowError> {
         let tables = schema::tables(conn)?;
         let table = find_table(conn, &tables, &config.table)?;
+        let marked = config.deleted_at.iter().filter(|source| !source.optional);
+        let needed = marked.map(|source| source.column.as_str());
+        require_columns(table, std::iter::once(config.id.as_str()).chain(needed))?;
         let id = find_column(table, &config.id)?;
         let deleted_at = match &config.deleted_at {
             Some(source) => bind_source(conn, table, source)?,

@@ -395,3 +395,60 @@ fn an_end_whose_creation_cannot_be_read_blocks_only_its_memory() {
         ["1 NULL", "2 2026-11-29T18:27:27Z"]
     );
 }
+
+#[test]
+fn a_memory_is_hidden_only_behind_one_of_its_owner_that_stands() {
+    for (meanwhile, fate) in [
+        ("SELECT 1", Fate::Removed),
+        (
+            "UPDATE memories SET content = 'edited' WHERE id = 1",
+            Fate::Removed,
+        ),
+        ("DELETE FROM memories WHERE id = 1", Fate::Changed),
+        (
+            "UPDATE memories SET superseded = 3 WHERE id = 1",
+            Fate::Changed,
+        ),
+        (
+            "UPDATE memories SET owner = 'bea' WHERE id = 1",
+            Fate::Changed,
+        ),
+        (
+            "UPDATE memories SET owner = NULL WHERE id = 1",
+            Fate::Changed,
+        ),
+    ] {
+        let world = used("superseded INTEGER, owner TEXT DEFAULT 'ana'")
+            .tenant("owner")
+            .role(Role::SupersededBy, "superseded");
+        let mut writer = world.writer();
+        let change = Change {
+            unit: root(&mut writer, 2),
+            mark: Some(superseded(1)),
+            survivor: None,
+        };
+        world.app().execute_batch(meanwhile).unwrap();
+        assert_eq!(
+            writer.change_units(&[change]).unwrap(),
+            [fate],
+            "{meanwhile}"
+        );
+    }
+}
+
+#[test]
+fn a_mark_that_a_trigger_takes_back_was_not_set() {
+    let world = used("superseded INTEGER").role(Role::SupersededBy, "superseded");
+    world
+        .app()
+        .execute_batch(
+            "CREATE TRIGGER back AFTER UPDATE OF superseded ON memories WHEN new.superseded IS NOT NULL
+             BEGIN UPDATE memories SET superseded = NULL WHERE id = new.id; END",
+        )
+        .unwrap();
+    let mut writer = world.writer();
+    let change = merge(&world, &mut writer, 2, 1, Some(superseded(1)));
+    let before = world.dump();
+    assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Blocked]);
+    assert_eq!(world.dump(), before);
+}
