@@ -8,7 +8,10 @@ use crate::support::{Backend, DAY, World, now, point_id, send};
 
 #[test]
 fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
-    for signal in [Signal::INT, Signal::TERM] {
+    for (signal, held_at) in [
+        (Signal::INT, "points.removed"),
+        (Signal::TERM, "points.before"),
+    ] {
         let mut world = World::new(Backend::Sqlite);
         world.user("ana", None);
         let mut rows = world.rows();
@@ -38,11 +41,21 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
         // The first batch is slowed so that the signal arrives in it.
         let child = world
             .command(&["--run-now", "--json"])
-            .env("FAILPOINTS", "points.removed=1*sleep(1500)")
+            .env("FAILPOINTS", format!("{held_at}=1*sleep(1500)"))
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        while world.all_points().contains_key(&point_id("user:ana", 1)) {
+        let is_held = || match held_at {
+            "points.removed" => !world.all_points().contains_key(&point_id("user:ana", 1)),
+            _ => {
+                let status = world.run(&["status", "--json"]);
+                let stores = status.objects("status");
+                stores
+                    .iter()
+                    .any(|store| store["open_intents"].as_u64() > Some(0))
+            }
+        };
+        while !is_held() {
             std::thread::sleep(Duration::from_millis(20));
         }
         send(&child, signal);

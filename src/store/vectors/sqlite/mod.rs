@@ -10,6 +10,8 @@
 
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
@@ -40,6 +42,8 @@ pub struct SqliteVectors {
     connection: Connection,
     table: Table,
     stop: Stop,
+    /// Whether a batch is being written: it is finished although a stop was requested.
+    is_writing: Arc<AtomicBool>,
     /// Dimensions of the vectors, once one was seen.
     dimensions: Cell<Option<u64>>,
     /// Whether points were put back: they may be of a form that the table had no key of any more.
@@ -67,15 +71,18 @@ impl SqliteVectors {
         stop: Stop,
     ) -> Result<Self, VectorError> {
         let mut connection = crate::store::sqlite::open(&config.path, access)?;
-        let watched = stop.clone();
+        let is_writing = Arc::new(AtomicBool::new(false));
+        let (watched, writing) = (stop.clone(), Arc::clone(&is_writing));
+        let is_to_end = move || watched.is_requested() && !writing.load(Ordering::Relaxed);
         connection
-            .progress_handler(STEPS_PER_LOOK, Some(move || watched.is_requested()))
+            .progress_handler(STEPS_PER_LOOK, Some(is_to_end))
             .map_err(failed("watch for a stop"))?;
         let table = Table::read(&connection, config, namespace_column)?;
         let store = Self {
             connection,
             table,
             stop,
+            is_writing,
             dimensions: Cell::new(None),
             putting_back: Cell::new(false),
             forms: OnceCell::new(),
@@ -129,10 +136,21 @@ impl SqliteVectors {
     }
 
     fn check_stop(&self) -> Result<(), VectorError> {
-        if self.stop.is_requested() {
+        if self.stop.is_requested() && !self.is_writing.load(Ordering::Relaxed) {
             return Err(VectorError::Interrupted);
         }
         Ok(())
+    }
+
+    /// Runs `work` to its end, whether a stop is requested meanwhile or not: for a batch, which takes a second at most.
+    fn to_the_end<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, VectorError>,
+    ) -> Result<T, VectorError> {
+        self.is_writing.store(true, Ordering::Relaxed);
+        let result = work();
+        self.is_writing.store(false, Ordering::Relaxed);
+        result
     }
 
     /// Begins a read of several statements that all see the same state; inside a transaction they do already.

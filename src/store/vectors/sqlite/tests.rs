@@ -660,7 +660,7 @@ fn names_are_found_in_either_case() {
 }
 
 #[test]
-fn a_stop_ends_a_scroll_between_pages() {
+fn a_stop_ends_every_read_and_lets_a_batch_be_finished() {
     let world = World::new(POINTS);
     fill(&world, 5_000);
     let stop = Stop::default();
@@ -679,7 +679,6 @@ fn a_stop_ends_a_scroll_between_pages() {
     assert_eq!(pages, 1);
     let one = numbers([1]);
     for result in [
-        store.remove(&images).map(|_| ()),
         store.count(Selector::All).map(|_| ()),
         store.namespaces().map(|_| ()),
         store.capture(&one).map(|_| ()),
@@ -691,6 +690,8 @@ fn a_stop_ends_a_scroll_between_pages() {
         );
     }
     assert_eq!(world.dump().len(), 5_000);
+    assert_eq!(store.remove(&images).unwrap(), BTreeSet::new());
+    assert_eq!(world.dump().len(), 4_999, "what was begun is done");
 }
 
 #[test]

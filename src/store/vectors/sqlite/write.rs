@@ -28,6 +28,16 @@ type Doomed = (Located, RowImage);
 
 impl VectorStore for SqliteVectors {
     fn remove(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError> {
+        self.to_the_end(|| self.remove_like(images))
+    }
+
+    fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
+        self.to_the_end(|| self.insert_all(images))
+    }
+}
+
+impl SqliteVectors {
+    fn remove_like(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError> {
         let mut rows = self.doomed(images)?;
         // Neighbours in the file share pages.
         rows.sort_by_key(|(row, _)| match row.key[..] {
@@ -44,7 +54,7 @@ impl VectorStore for SqliteVectors {
         Ok(left.into_ids())
     }
 
-    fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
+    fn insert_all(&self, images: &[PointImage]) -> Result<(), VectorError> {
         self.putting_back.set(true);
         let mut rest = images;
         while !rest.is_empty() {
@@ -63,9 +73,7 @@ impl VectorStore for SqliteVectors {
             status: "absent".to_owned(),
         })
     }
-}
 
-impl SqliteVectors {
     /// Removes the row with a key, if every stored column is as the parameters after the key say.
     pub(super) fn delete_sql(&self) -> String {
         let Table {
