@@ -45,15 +45,15 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let is_held = || match held_at {
-            "points.removed" => !world.all_points().contains_key(&point_id("user:ana", 1)),
-            _ => {
-                let status = world.run(&["status", "--json"]);
-                let stores = status.objects("status");
-                stores
-                    .iter()
-                    .any(|store| store["open_intents"].as_u64() > Some(0))
+        let is_held = || {
+            if held_at == "points.removed" {
+                return !world.all_points().contains_key(&point_id("user:ana", 1));
             }
+            let status = world.run(&["status", "--json"]);
+            let stores = status.objects("status");
+            stores
+                .iter()
+                .any(|store| store["open_intents"].as_u64() > Some(0))
         };
         while !is_held() {
             std::thread::sleep(Duration::from_millis(20));
