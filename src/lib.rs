@@ -13,7 +13,7 @@
 //! | [`memory`], [`clock`], [`stop`] | domain types and time, no I/O |
 //! | [`config`] | what the operator wrote, valid by construction |
 //! | [`store`] | the two halves of a store: [`store::rows`] (the truth) and [`store::vectors`] (derived) |
-//! | [`state`] | hypnos' own files: lock, journal, intents, pre-images, tombstones, sightings |
+//! | [`state`] | hypnos' own files: lock, journal, intents, pre-images, tombstones, sightings, the queue, what was compared |
 //! | [`view`] | what a pass may see |
 //! | [`pass`] | one module a pass: decides, never writes |
 //! | [`text`] | what two texts say, compared: the merge guard and the signals of a contradiction |

@@ -355,7 +355,6 @@ deleted_at = "deleted_at"
     }
 }
 
-/// The binary, with an environment of its own.
 /// Sends a signal to a child, without the program `kill`, which slim machines lack.
 pub fn send(child: &Child, signal: rustix::process::Signal) {
     let pid = i32::try_from(child.id())
@@ -364,6 +363,7 @@ pub fn send(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid.unwrap(), signal).unwrap();
 }
 
+/// The binary, with an environment of its own.
 pub fn hypnos() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hypnos"));
     command
