@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
 use crate::guard::{Approved, Consent, approve};
 use crate::pass::{Cx, Pass, PassError, PassName};
-use crate::plan::{ActionKind, Plan, Tally};
+use crate::plan::{ActionKind, Comparison, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
@@ -198,6 +198,10 @@ impl StoreRun<'_> {
         };
         if approved.plan().actions.is_empty() {
             report.outcome = report.judge();
+            let compared = &approved.plan().compared;
+            if let Err(error) = self.states.remember(pass.name(), compared) {
+                fail(&mut report, &error);
+            }
         } else {
             self.apply(pass, approved, &mut report, run);
         }
@@ -251,6 +255,7 @@ impl StoreRun<'_> {
         report: &mut PassReport,
         run: &mut RunReport,
     ) {
+        let compared = approved.plan().compared.clone();
         let (applied, result) = apply::apply(approved, &self.job(pass.name()));
         run.interrupted |= applied.interrupted;
         let left = apply::rest(&report.planned, &applied);
@@ -271,7 +276,7 @@ impl StoreRun<'_> {
         if interrupted {
             report.residue = left;
         } else {
-            match self.residue(pass) {
+            match self.residue(pass, &compared) {
                 Ok(residue) => report.residue = residue,
                 Err(ResidueError::Pass(error)) if error.is_interruption() => run.interrupted = true,
                 Err(error) => return fail(report, &error),
@@ -280,13 +285,20 @@ impl StoreRun<'_> {
         report.outcome = report.judge();
     }
 
-    /// What planning again, at the same instant, still finds.
-    fn residue(&self, pass: &dyn Pass) -> Result<Tally<ActionKind>, ResidueError> {
+    /// What planning again, at the same instant, still finds. What was compared is remembered first, and what the second
+    /// plan compares after it: what is left to do about is in neither.
+    fn residue(
+        &self,
+        pass: &dyn Pass,
+        compared: &[Comparison],
+    ) -> Result<Tally<ActionKind>, ResidueError> {
+        self.states.remember(pass.name(), compared)?;
         let sightings = self.states.main().sightings()?;
         let plan = pass.plan(
             &View::new(self.options.now, self.stores, &sightings),
             &self.cx,
         )?;
+        self.states.remember(pass.name(), &plan.compared)?;
         Ok(plan.counts())
     }
 

@@ -17,6 +17,7 @@ use crate::view::View;
 pub mod contradictions;
 pub mod decay;
 pub mod duplicates;
+mod live;
 pub mod member;
 pub mod orphans;
 mod removal;
@@ -31,6 +32,8 @@ pub enum PassName {
     Ttl,
     /// What belongs to owners who are gone, and points without a row.
     Orphans,
+    /// Memories that say the same.
+    Duplicates,
     /// Memories that have faded.
     Decay,
     /// Memories that a person should look at again, and questions that have become void.
@@ -39,7 +42,13 @@ pub enum PassName {
 
 impl PassName {
     /// Every pass, in the order in which they run.
-    pub const ALL: [Self; 4] = [Self::Ttl, Self::Orphans, Self::Decay, Self::Review];
+    pub const ALL: [Self; 5] = [
+        Self::Ttl,
+        Self::Orphans,
+        Self::Duplicates,
+        Self::Decay,
+        Self::Review,
+    ];
 
     /// The stable name.
     #[must_use]
@@ -47,6 +56,7 @@ impl PassName {
         match self {
             Self::Ttl => "ttl",
             Self::Orphans => "orphans",
+            Self::Duplicates => "duplicates",
             Self::Decay => "decay",
             Self::Review => "review",
         }
@@ -58,6 +68,7 @@ impl PassName {
         match self {
             Self::Ttl => passes.ttl.enabled,
             Self::Orphans => passes.orphans.enabled,
+            Self::Duplicates => passes.duplicates.enabled,
             Self::Decay => passes.decay.enabled,
             Self::Review => passes.review.enabled,
         }
@@ -99,8 +110,14 @@ pub trait Pass: Send + Sync {
 
 /// The passes, in the order in which they run.
 #[must_use]
-pub fn registry() -> [&'static dyn Pass; 4] {
-    [&ttl::Ttl, &orphans::Orphans, &decay::Decay, &review::Review]
+pub fn registry() -> [&'static dyn Pass; 5] {
+    [
+        &ttl::Ttl,
+        &orphans::Orphans,
+        &duplicates::Duplicates,
+        &decay::Decay,
+        &review::Review,
+    ]
 }
 
 /// What a long piece of work is given besides its input.
@@ -170,6 +187,9 @@ pub enum PassError {
     /// The state file could not be read.
     #[error("read state")]
     State(#[from] crate::state::StateError),
+    /// The vectors cannot be compared.
+    #[error("compare vectors")]
+    Compare(#[source] duplicates::kernel::KernelError),
     /// A stop was requested.
     #[error("interrupted")]
     Interrupted,
@@ -212,7 +232,7 @@ mod tests {
             "tttl"
                 .parse::<PassName>()
                 .unwrap_err()
-                .contains("ttl, orphans, decay, review")
+                .contains("ttl, orphans, duplicates, decay, review")
         );
     }
 }

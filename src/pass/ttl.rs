@@ -266,6 +266,19 @@ pub enum Deadline {
     Unreadable,
 }
 
+impl Deadline {
+    /// Whether a memory with this deadline is there for at least as long as one with another; not, when either cannot
+    /// be read.
+    #[must_use]
+    pub fn outlives(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Unreadable, _) | (_, Self::Unreadable) | (Self::At(_), Self::Never) => false,
+            (Self::Never, _) => true,
+            (Self::At(ours), Self::At(theirs)) => ours >= theirs,
+        }
+    }
+}
+
 /// The deadline of a memory: `expires_at` speaks for itself; without one, the time to live counts from the creation.
 #[must_use]
 pub fn deadline(memory: &Memory) -> Deadline {

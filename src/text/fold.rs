@@ -34,6 +34,14 @@ pub(crate) fn fold(text: &str) -> String {
         .collect()
 }
 
+/// A hash of the letters and digits of a text, whatever their case, accents, punctuation and spacing; `None` when it has
+/// none. Texts that the guard calls the same have the same; that does not hold the other way round.
+#[must_use]
+pub fn letters(text: &str) -> Option<u64> {
+    let letters: String = fold(text).chars().filter(|c| c.is_alphanumeric()).collect();
+    (!letters.is_empty()).then(|| hash(&letters))
+}
+
 /// Lower case, composed, with its accents.
 #[must_use]
 pub(crate) fn lower(text: &str) -> String {

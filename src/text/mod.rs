@@ -30,4 +30,5 @@ mod units;
 
 pub use analysis::Analysis;
 pub use compare::{Comparison, Context, Disagreements, Frequencies};
+pub use fold::letters;
 pub use guard::{Difference, Verdict, verdict};
