@@ -1,6 +1,6 @@
 //! The view: what a pass may see. It has no method that writes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
@@ -161,6 +161,22 @@ impl<'a> View<'a> {
         })
     }
 
+    /// The memories of one row database that hypnos hid after an instant, and when.
+    ///
+    /// # Errors
+    ///
+    /// When the state file cannot be read.
+    pub fn hidden_since(
+        &self,
+        partition: &Partition,
+        since: Timestamp,
+    ) -> Result<HashMap<MemoryId, Timestamp>, StateError> {
+        match self.stores.state.read(state_of(partition))? {
+            Some(state) => state.hidden_since(since),
+            None => Ok(HashMap::new()),
+        }
+    }
+
     /// The main state file, where the queue is; `None` when nothing was ever written down about the store.
     ///
     /// # Errors
@@ -223,7 +239,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Self::each_partition`]; also what `read` returns that is not about the file of one tenant.
+    /// As [`Self::each_partition`]; also what `read` returns that is not about the files of one tenant.
     pub fn each_reader(
         &self,
         cx: &Cx<'_>,
@@ -247,6 +263,9 @@ impl<'a> View<'a> {
             match reader.and_then(|reader| read(plan, partition, &reader)) {
                 Ok(()) => {}
                 Err(PassError::Rows(error)) if partition.tenant.is_some() => {
+                    plan.unread.push(unread(partition, &error));
+                }
+                Err(PassError::State(error)) if partition.tenant.is_some() => {
                     plan.unread.push(unread(partition, &error));
                 }
                 Err(error) => return Err(error),

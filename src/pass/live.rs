@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use crate::clock::Timestamp;
-use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, PointId, Role, Version};
 use crate::plan::{Finding, Plan};
-use crate::store::rows::{RowError, Snapshot};
+use crate::store::rows::{Partition, RowError, Snapshot};
 use crate::store::vectors::point_id::{Derived, Rule};
 use crate::store::vectors::{VectorError, VectorReader};
 use crate::text;
+use crate::view::View;
 
 use super::PassError;
 use super::member::fingerprint;
@@ -113,17 +113,19 @@ enum Link {
 /// The live memories of each namespace, in order of their ids.
 pub(super) type Namespaces = BTreeMap<Namespace, Vec<Live>>;
 
-/// Reads every live memory that can be addressed. What is past its deadline is the `ttl` pass's.
+/// Reads every live memory that can be addressed. What is past its deadline is the `ttl` pass's; what an earlier pass of
+/// a dry run would take is not there.
 ///
 /// # Errors
 ///
 /// When the rows cannot be read.
 pub(super) fn read(
     plan: &mut Plan,
+    view: &View<'_>,
+    partition: &Partition,
     snapshot: &Snapshot,
-    store: &config::Store,
-    now: Timestamp,
 ) -> Result<Namespaces, RowError> {
+    let (store, now) = (view.config(), view.now());
     let rule = store.vectors.as_ref().map(|vectors| Rule {
         point_id: &vectors.point_id,
         rows: &store.rows,
@@ -142,7 +144,8 @@ pub(super) fn read(
             return ControlFlow::Continue(());
         };
         let deadline = deadline(&memory);
-        if matches!(deadline, Deadline::At(at) if at <= now) {
+        let is_past = matches!(deadline, Deadline::At(at) if at <= now);
+        if is_past || view.is_gone(&partition.name, &id) {
             return ControlFlow::Continue(());
         }
         let live = Live {

@@ -131,10 +131,9 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn plan(&self, plan: &mut Plan) -> Result<(), PassError> {
-        let (config, now) = (self.view.config(), self.view.now());
         let namespaces = self
             .reader
-            .snapshot(|snapshot| live::read(plan, snapshot, config, now))?;
+            .snapshot(|snapshot| live::read(plan, self.view, self.partition, snapshot))?;
         let settings = settings(self.levels);
         let known = self
             .view
