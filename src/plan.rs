@@ -607,7 +607,7 @@ pub struct Sighting {
 /// From which cosine on memories are near each other, in one store.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Levels {
-    /// The median cosine of two random memories; `None` when there are too few, or no vectors.
+    /// The median cosine of two random memories; `None` when there are too few to tell, or no vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<f64>,
     /// What opens a cluster.

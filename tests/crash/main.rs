@@ -17,6 +17,7 @@
 mod support;
 
 mod fading;
+mod folding;
 
 use std::collections::{BTreeMap, BTreeSet};
 

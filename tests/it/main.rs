@@ -18,6 +18,7 @@ mod config;
 mod decay;
 mod demo;
 mod dry_run;
+mod duplicates;
 mod evaluate;
 mod guard;
 mod interrupt;

@@ -10,6 +10,8 @@ use super::kernel::Vectors;
 
 /// Points of the sample, at the most.
 const POINTS: usize = 2_048;
+/// Points from which on their pairs tell something: of two that say the same, the pair is no random one.
+const FEWEST: usize = 10;
 /// Namespaces that are looked into, at the most.
 const NAMESPACES: usize = 64;
 
@@ -44,6 +46,9 @@ pub(super) fn background_of(store: &dyn VectorReader) -> Result<Option<f64>, Vec
     ids.sort();
     let mut found = store.vectors(&ids)?;
     found.sort_by(|a, b| a.0.cmp(&b.0));
+    if found.len() < FEWEST {
+        return Ok(None);
+    }
     let dim = found.first().map_or(0, |(_, vector)| vector.len());
     let numbers: Vec<f32> = found
         .into_iter()
