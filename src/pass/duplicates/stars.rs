@@ -14,7 +14,7 @@ pub(super) struct Near {
     /// Who stands for a member; itself where nobody does.
     stands_for: HashMap<u32, u32>,
     /// Those near one that stands, each itself one that stands.
-    near: HashMap<u32, Vec<u32>>,
+    beside: HashMap<u32, Vec<u32>>,
 }
 
 impl Near {
@@ -29,20 +29,20 @@ impl Near {
 
     /// Makes two members, and all that equal either, near each other.
     pub(super) fn pair(&mut self, a: u32, b: u32) {
-        self.near.entry(a).or_default().push(b);
-        self.near.entry(b).or_default().push(a);
+        self.beside.entry(a).or_default().push(b);
+        self.beside.entry(b).or_default().push(a);
     }
 
     /// Every member that is near or equal to another one.
     pub(super) fn members(&self) -> impl Iterator<Item = u32> + '_ {
         let equal = self.equal.values().flatten();
-        equal.chain(self.near.keys()).copied()
+        equal.chain(self.beside.keys()).copied()
     }
 
     /// Everything near a member, those equal to it included, itself too.
     fn of(&self, member: u32) -> impl Iterator<Item = u32> + '_ {
         let stands = self.stands_for.get(&member).copied().unwrap_or(member);
-        let others = self.near.get(&stands).into_iter().flatten().copied();
+        let others = self.beside.get(&stands).into_iter().flatten().copied();
         std::iter::once(stands).chain(others).flat_map(|stands| {
             let equal = self.equal.get(&stands).map_or(&[][..], Vec::as_slice);
             let alone = equal.is_empty().then_some(stands);
