@@ -19,9 +19,9 @@ const STEPS: [Failpoint; 8] = [
     Failpoint::SettleWritten,
 ];
 
-const CLUSTERS: i64 = 3;
-const COPIES: i64 = 4;
-const OTHERS: i64 = 40;
+const FACTS: [&str; 3] = ["tea", "rain", "jazz"];
+const COPIES: usize = 4;
+const OTHERS: usize = 40;
 
 /// Three facts, each remembered four times and used as often as its number says, among others.
 fn store(backend: Backend, has_column: bool) -> World {
@@ -42,17 +42,16 @@ fn store(backend: Backend, has_column: bool) -> World {
         "preset = \"ttl-days\"\nuses = \"uses\"",
     );
     world.user("ana", None);
-    for n in 0..CLUSTERS * COPIES {
-        let id = world.row("ana", now() - (1 + n) * DAY, None);
-        let text = ["tea", "rain", "jazz"][(n % CLUSTERS) as usize];
+    for (n, fact) in (1..).zip(FACTS.iter().cycle().take(FACTS.len() * COPIES)) {
+        let id = world.row("ana", now() - n * DAY, None);
         world
             .rows()
             .execute(
                 "UPDATE memories SET content = ?1, uses = ?2 WHERE id = ?2",
-                params![format!("Ana likes {text}"), id],
+                params![format!("Ana likes {fact}"), id],
             )
             .unwrap();
-        world.put_vectors(&[("user:ana".to_owned(), id, vector(n % CLUSTERS))]);
+        world.put_vectors(&[("user:ana".to_owned(), id, vector(n % 3))]);
     }
     for _ in 0..OTHERS {
         world.memory("ana", now(), None);
@@ -119,16 +118,16 @@ fn every_cluster_keeps_one_memory_and_all_of_its_uses() {
                     "{story}: whoever is seen has a point, and nobody else"
                 );
                 assert_eq!(
-                    live.len() as i64,
-                    CLUSTERS + OTHERS,
+                    live.len(),
+                    FACTS.len() + OTHERS,
                     "{story}: nobody else went"
                 );
                 let rows = if has_column {
-                    CLUSTERS * COPIES
+                    FACTS.len() * COPIES
                 } else {
-                    CLUSTERS
+                    FACTS.len()
                 } + OTHERS;
-                assert_eq!(world.ids().len() as i64, rows, "{story}");
+                assert_eq!(world.ids().len(), rows, "{story}");
                 world.night().expect(0).all_passes("idle");
                 assert_eq!(visible(&world, seen), expected, "{story}");
             }

@@ -96,9 +96,9 @@ fn one_sentence_in_several_spellings_is_one_memory() {
             "NÃO  USA  DOCKER,  às segundas!",
         ];
         // As far from each other as can be: the text decides.
-        let ids: Vec<i64> = spellings
-            .into_iter()
-            .map(|text| say(&mut world, "ana", text, vector(text.len() as i64)))
+        let ids: Vec<i64> = (1..)
+            .zip(spellings)
+            .map(|(n, text)| say(&mut world, "ana", text, vector(n)))
             .collect();
         set(&world, "created_at", now() - 90 * DAY, ids[0]);
         set(&world, "last_used_at", now() - 2 * DAY, ids[0]);
@@ -228,6 +228,15 @@ fn nobody_joins_by_way_of_a_third() {
     }
 }
 
+/// Two memories of one text and vector, a column of each set.
+fn pair(world: &mut World, text: &str, first: (&str, f64), second: (&str, f64)) -> [i64; 2] {
+    [first, second].map(|(column, value)| {
+        let id = say(world, "ana", text, vector(9));
+        set(world, column, value, id);
+        id
+    })
+}
+
 #[test]
 fn trust_pins_and_lifetimes_are_respected() {
     let mut world = world(Backend::Sqlite);
@@ -242,13 +251,6 @@ fn trust_pins_and_lifetimes_are_respected() {
         "preset = \"ttl-days\"",
         "preset = \"ttl-days\"\ntrust = \"trust\"\npinned = \"pinned\"",
     );
-    fn pair(world: &mut World, text: &str, first: (&str, f64), second: (&str, f64)) -> [i64; 2] {
-        [first, second].map(|(column, value)| {
-            let id = say(world, "ana", text, vector(9));
-            set(world, column, value, id);
-            id
-        })
-    }
     // A flood of younger copies from a source that is trusted less.
     let [trusted, flood] = pair(&mut world, "Ana is a pilot", ("trust", 0.9), ("trust", 0.1));
     let pinned = pair(

@@ -110,7 +110,9 @@ mod tests {
 
     fn near(pairs: &[(u32, u32)]) -> Near {
         let mut near = Near::default();
-        pairs.iter().for_each(|(a, b)| near.pair(*a, *b));
+        for &(a, b) in pairs {
+            near.pair(a, b);
+        }
         near
     }
 
