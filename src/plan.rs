@@ -564,6 +564,8 @@ pub enum Finding {
     WithoutVector,
     /// Pairs near enough to be merged that a guard keeps apart: they differ in a number, a negation, a name.
     KeptApart,
+    /// Live memories that do not say when they were written.
+    Undated,
     /// Memories that have faded, and stay because enough of their namespace faded lately.
     OverBudget,
 }
@@ -587,6 +589,7 @@ impl Finding {
             Self::Settling => "settling",
             Self::WithoutVector => "without_vector",
             Self::KeptApart => "kept_apart",
+            Self::Undated => "undated",
             Self::OverBudget => "over_budget",
         }
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use crate::clock::Timestamp;
-use crate::memory::{Memory, MemoryId, Namespace, PointId, Role, Version};
+use crate::memory::{Memory, MemoryId, Moment, Namespace, PointId, Role, Version};
 use crate::plan::{Finding, Plan};
 use crate::store::rows::{Partition, RowError, Snapshot};
 use crate::store::vectors::point_id::{Derived, Rule};
@@ -53,6 +53,8 @@ pub(super) struct Live {
     /// Its letters and digits, whatever their case, accents and spacing: those of equal texts are equal. `None` when it
     /// has none.
     pub(super) letters: Option<u64>,
+    /// When it was first written.
+    pub(super) created_at: Moment,
     /// When it goes by itself.
     pub(super) deadline: Deadline,
     /// Whether a person pinned it.
@@ -61,6 +63,24 @@ pub(super) struct Live {
     pub(super) rank: Rank,
     /// Where its vector is.
     point: Link,
+}
+
+#[cfg(test)]
+impl Live {
+    /// A memory with a key, without a vector.
+    pub(super) fn sample(memory: Memory) -> Self {
+        Self {
+            fingerprint: fingerprint(&memory),
+            letters: memory.content.as_deref().and_then(text::letters),
+            created_at: memory.created_at,
+            deadline: deadline(&memory),
+            pinned: memory.pinned,
+            rank: Rank::of(&memory),
+            point: Link::None,
+            id: memory.id.expect("a key"),
+            kind: memory.kind.map(String::into_boxed_str),
+        }
+    }
 }
 
 /// What decides which of several memories stays: the greatest. The id decides last, and is compared apart.
@@ -152,6 +172,7 @@ pub(super) fn read(
             id,
             fingerprint: fingerprint(&memory),
             letters: memory.content.as_deref().and_then(text::letters),
+            created_at: memory.created_at,
             deadline,
             pinned: memory.pinned,
             rank: Rank::of(&memory),

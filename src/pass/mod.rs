@@ -36,17 +36,20 @@ pub enum PassName {
     Duplicates,
     /// Memories that have faded.
     Decay,
+    /// Memories that disagree.
+    Contradictions,
     /// Memories that a person should look at again, and questions that have become void.
     Review,
 }
 
 impl PassName {
     /// Every pass, in the order in which they run.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Ttl,
         Self::Orphans,
         Self::Duplicates,
         Self::Decay,
+        Self::Contradictions,
         Self::Review,
     ];
 
@@ -58,6 +61,7 @@ impl PassName {
             Self::Orphans => "orphans",
             Self::Duplicates => "duplicates",
             Self::Decay => "decay",
+            Self::Contradictions => "contradictions",
             Self::Review => "review",
         }
     }
@@ -70,6 +74,7 @@ impl PassName {
             Self::Orphans => passes.orphans.enabled,
             Self::Duplicates => passes.duplicates.enabled,
             Self::Decay => passes.decay.enabled,
+            Self::Contradictions => passes.contradictions.enabled,
             Self::Review => passes.review.enabled,
         }
     }
@@ -110,12 +115,13 @@ pub trait Pass: Send + Sync {
 
 /// The passes, in the order in which they run.
 #[must_use]
-pub fn registry() -> [&'static dyn Pass; 5] {
+pub fn registry() -> [&'static dyn Pass; 6] {
     [
         &ttl::Ttl,
         &orphans::Orphans,
         &duplicates::Duplicates,
         &decay::Decay,
+        &contradictions::Contradictions,
         &review::Review,
     ]
 }
@@ -232,7 +238,7 @@ mod tests {
             "tttl"
                 .parse::<PassName>()
                 .unwrap_err()
-                .contains("ttl, orphans, duplicates, decay, review")
+                .contains("ttl, orphans, duplicates, decay, contradictions, review")
         );
     }
 }

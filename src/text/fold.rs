@@ -14,7 +14,12 @@ pub(crate) fn hash(text: &str) -> u64 {
 /// The same in 32 bits.
 #[must_use]
 pub(crate) fn hash32(text: &str) -> u32 {
-    let hash = hash(text);
+    halved(hash(text))
+}
+
+/// What [`hash32`] makes of the text of a [`hash`].
+#[must_use]
+pub(crate) fn halved(hash: u64) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "both halves are mixed in")]
     let half = (hash ^ (hash >> 32)) as u32;
     half

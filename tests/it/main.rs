@@ -15,6 +15,7 @@ mod support;
 mod chains;
 mod check;
 mod config;
+mod contradictions;
 mod decay;
 mod demo;
 mod dry_run;

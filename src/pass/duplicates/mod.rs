@@ -40,7 +40,7 @@ pub mod background;
 pub mod cluster;
 mod group;
 pub mod kernel;
-mod sample;
+pub(super) mod sample;
 mod similar;
 mod stars;
 
@@ -115,7 +115,7 @@ fn levels(view: &View<'_>, plan: &mut Plan) -> Result<Levels, PassError> {
 }
 
 /// A background to the next fiftieth above: a sample that wavers must not compare a whole store anew every night.
-fn rounded(background: f64) -> f64 {
+pub(super) fn rounded(background: f64) -> f64 {
     ((background * 50.0).ceil() / 50.0).min(1.0)
 }
 

@@ -21,7 +21,7 @@ const NAMESPACES: usize = 64;
 /// # Errors
 ///
 /// When the vector store cannot be read.
-pub(super) fn background_of(store: &dyn VectorReader) -> Result<Option<f64>, VectorError> {
+pub(in crate::pass) fn background_of(store: &dyn VectorReader) -> Result<Option<f64>, VectorError> {
     let namespaces: Vec<String> = store
         .namespaces()?
         .into_iter()
