@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::params;
 use serde_json::{Value, json};
 
-use crate::support::{BACKENDS, Backend, DAY, Output, World, now, open};
+use crate::support::{BACKENDS, Backend, DAY, Output, World, hypnos, now, open};
 
 fn world(backend: Backend) -> World {
     let mut world = World::new(backend);
@@ -355,4 +355,29 @@ fn a_flood_waits_until_some_of_it_is_answered() {
     let night = world.night().expect(0);
     assert_eq!(queued(&night), json!({"queue": 1}), "{night:#?}");
     assert_eq!(asked(&world).len(), most);
+}
+
+#[test]
+fn every_contradiction_of_the_demo_is_asked_about_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| Output::of(hypnos().current_dir(dir.path()).args(args));
+    let _ = run(&["demo"]).expect(0);
+    let review = [
+        "--config",
+        "hypnos-demo/hypnos.toml",
+        "review",
+        "--json",
+        "--kind",
+        "contradiction",
+    ];
+    let queue = run(&review).expect(0).objects("entry");
+    let asked: BTreeSet<Vec<i64>> = queue.iter().map(ids).collect();
+    let planted = hypnos::demo::planted().contradictions;
+    let planted = planted.into_iter().map(|pair| {
+        let mut ids = vec![pair.older.id, pair.newer.id];
+        ids.sort_unstable();
+        ids
+    });
+    assert_eq!(asked, planted.collect(), "{queue:#?}");
+    let _ = run(&["demo", "--json"]).expect(0).all_passes("idle");
 }

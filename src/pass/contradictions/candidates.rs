@@ -81,7 +81,9 @@ impl Texts<'_> {
         let index = Index::of(self.texts);
         let own: Vec<u32> = self.own().collect();
         let mut is_own = vec![false; self.texts.len()];
-        own.iter().for_each(|place| is_own[*place as usize] = true);
+        for place in &own {
+            is_own[*place as usize] = true;
+        }
         let terms = index.affordable(&is_own, own.len().saturating_mul(HITS).max(LEAST_HITS));
         let mut of_place: Vec<Vec<usize>> = vec![Vec::new(); self.texts.len()];
         for term in terms {

@@ -81,11 +81,9 @@ impl Look<'_> {
         for block in timeline.blocks(&standing.is_new) {
             self.cx.check_stop()?;
             if block.is_cut {
-                plan.degraded.push(format!(
-                    "{} has more memories in one window than are compared at once: each is compared with those \
-                     written nearest to it",
-                    self.namespace
-                ));
+                let why = "has more memories in one window than are compared at once: each is compared with those \
+                           written nearest to it";
+                self.degraded(plan, why);
             }
             let members = &timeline.members[block.reach.clone()];
             let matrix = self.matrix(members)?;
@@ -113,6 +111,14 @@ impl Look<'_> {
             .map(|((live, has_vector), is_lost)| (!is_lost).then(|| print(live, has_vector)))
             .collect();
         Ok(Seen { found, prints })
+    }
+
+    /// Says once why less is compared in the namespace than could be.
+    fn degraded(&self, plan: &mut Plan, why: &str) {
+        let why = format!("{} {why}", self.namespace);
+        if !plan.degraded.contains(&why) {
+            plan.degraded.push(why);
+        }
     }
 
     /// Who is new: not compared yet, changed since, or without a vector then and with one now.
@@ -180,10 +186,10 @@ impl Look<'_> {
         let mut pairs = texts.sharing();
         match self.neighbours(texts, matrix)? {
             Some(near) => pairs.extend(near),
-            None => plan.degraded.push(format!(
-                "{} has too many memories near each other: of those that only share common words, none is compared",
-                self.namespace
-            )),
+            None => self.degraded(
+                plan,
+                "has too many memories near each other: of those that share only common words, none is compared",
+            ),
         }
         pairs.sort_unstable();
         pairs.dedup();

@@ -102,7 +102,7 @@ fn only_pairs_with_a_new_memory_are_found_and_all_of_them() {
     let world = World::new(&MEMORIES);
     let all: BTreeSet<_> = world.sharing(&[true; MEMORIES.len()]).into_iter().collect();
     for new in 0..1_u32 << MEMORIES.len() {
-        let is_new: Vec<bool> = (0..MEMORIES.len()).map(|at| new >> at & 1 == 1).collect();
+        let is_new: Vec<bool> = (0..MEMORIES.len()).map(|at| (new >> at) & 1 == 1).collect();
         let found = world.sharing(&is_new);
         let expected: BTreeSet<_> = all
             .iter()
