@@ -271,9 +271,7 @@ fn equal_vectors_merge_nothing_that_disagrees() {
         ] {
             let one = say(&mut world, "ana", now() - 2 * DAY, yes);
             let other = say(&mut world, "ana", now() - DAY, no);
-            for id in [one, other] {
-                world.put_as("user:ana", id, 1);
-            }
+            world.put_as("user:ana", other, one);
             pairs.insert(vec![one, other]);
         }
         let rows = world.dump();
