@@ -153,11 +153,9 @@ mod tests {
             at(5),
             Moment::Absent,
         ];
-        let members: Vec<Live> = (0..)
-            .zip(moments)
-            .map(|(id, at)| member(id, at))
-            .rev()
-            .collect();
+        let in_turn = (0..).zip(moments).map(|(id, at)| member(id, at));
+        let mut members: Vec<Live> = in_turn.collect();
+        members.reverse();
         let timeline = Timeline::of(&mut plan, members, Duration::from_secs(1));
         let ids: Vec<&MemoryId> = timeline.members.iter().map(|live| &live.id).collect();
         assert_eq!(
