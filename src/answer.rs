@@ -85,12 +85,12 @@ pub fn answer(
         let plan = answering.plan(&entry, verb)?;
         let applied = answering.apply(plan)?;
         let answer = verb.answer();
-        hit(Failpoint::QueueBefore).map_err(engine::injected)?;
+        hit(Failpoint::AnswerBefore).map_err(engine::injected)?;
         states
             .main()
             .answer(&options.run, &[entry.id], answer, options.now)
             .map_err(engine::state_failure)?;
-        hit(Failpoint::QueueWritten).map_err(engine::injected)?;
+        hit(Failpoint::AnswerWritten).map_err(engine::injected)?;
         Ok(Answered {
             store: Arc::clone(&stores.name),
             entry: entry.id,
@@ -120,10 +120,12 @@ pub fn snooze(
     let until = until.filter(|until| *until > options.now);
     in_a_run(dir, store, options, |states| {
         open_entry(states.main(), store, entry)?;
+        hit(Failpoint::SnoozeBefore).map_err(engine::injected)?;
         states
             .main()
             .snooze(entry, until)
             .map_err(engine::state_failure)?;
+        hit(Failpoint::SnoozeWritten).map_err(engine::injected)?;
         Ok(Answered {
             store: store.name.as_str().into(),
             entry,
@@ -174,6 +176,7 @@ fn in_a_run<T>(
     let watch = Stopwatch::start();
     let states = States::open(dir, store).map_err(engine::state_failure)?;
     let main = states.main();
+    hit(Failpoint::RunBefore).map_err(engine::injected)?;
     main.begin_run(&engine::run_row(options))
         .map_err(engine::state_failure)?;
     hit(Failpoint::RunBegun).map_err(engine::injected)?;
@@ -188,9 +191,7 @@ fn in_a_run<T>(
         exit: exit.code(),
         finished_at: engine::after(options.now, watch.elapsed()),
     };
-    main.finish_run(&options.run, &end)
-        .and_then(|()| main.tidy())
-        .map_err(engine::state_failure)?;
+    engine::end_run(main, options, &end)?;
     result
 }
 

@@ -1,4 +1,5 @@
-//! Points at which a test can kill, fail or delay a run, one before and after every durable step.
+//! Points at which a test can kill, fail or delay a run, one before and after every durable step, and one inside each
+//! transaction.
 //!
 //! Built on the `fail` crate, whose `failpoints` feature only test builds turn on: without it [`hit`] is nothing. The
 //! variable `FAILPOINTS` arms them, as `NAME=ACTION;NAME=ACTION`. The actions that mean something here:
@@ -8,6 +9,7 @@
 //! | `return(kill)` | ends the process by SIGKILL: no destructor, no flush, as a power cut would |
 //! | `return(error)` | fails with [`Injected`] |
 //! | `return(delay)` | waits for 300 ms, then goes on |
+//! | `return(tell)` | says on the log that it was come by, and goes on |
 //! | `2*off->return(kill)` | lets two pass and kills the third |
 
 use std::fmt;
@@ -18,80 +20,98 @@ use crate::clock;
 /// How long `return(delay)` waits.
 const DELAY: Duration = Duration::from_millis(300);
 
-/// Every point, named after the durable step it stands before or after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is before or after the step of that name")]
-pub enum Failpoint {
-    RunBegun,
-    ReplayTenant,
-    IntentBefore,
-    IntentWritten,
-    PointsBefore,
-    PointsRemoved,
-    RowsBefore,
-    RowsCommitted,
-    PutBackBefore,
-    PutBackDone,
-    SettleBefore,
-    SettleWritten,
-    SightingsBefore,
-    SightingsWritten,
-    QueueBefore,
-    QueueWritten,
-    PassRecorded,
-    PruneTenant,
-    RunFinished,
+/// Writes the closed list down once: the points, in the order in which a run comes by them, each with the name by which
+/// `FAILPOINTS` arms it.
+macro_rules! failpoints {
+    ($($point:ident = $name:literal,)+) => {
+        /// Every point, named after the durable step it stands before or after.
+        ///
+        /// `tests/crash` says for each where it is reached, and disturbs it there: a new one does not compile before it
+        /// has its line.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(missing_docs, reason = "each is before, inside or after the step of that name")]
+        pub enum Failpoint {
+            $($point,)+
+        }
+
+        impl Failpoint {
+            /// Every point, in the order in which a run comes by them.
+            pub const ALL: &[Self] = &[$(Self::$point,)+];
+
+            /// The name by which `FAILPOINTS` arms it.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$point => $name,)+
+                }
+            }
+        }
+    };
 }
 
-impl Failpoint {
-    /// Every point, in the order in which a run comes by them.
-    pub const ALL: [Self; 19] = [
-        Self::RunBegun,
-        Self::ReplayTenant,
-        Self::IntentBefore,
-        Self::IntentWritten,
-        Self::PointsBefore,
-        Self::PointsRemoved,
-        Self::RowsBefore,
-        Self::RowsCommitted,
-        Self::PutBackBefore,
-        Self::PutBackDone,
-        Self::SettleBefore,
-        Self::SettleWritten,
-        Self::SightingsBefore,
-        Self::SightingsWritten,
-        Self::QueueBefore,
-        Self::QueueWritten,
-        Self::PassRecorded,
-        Self::PruneTenant,
-        Self::RunFinished,
-    ];
-
-    /// The name by which `FAILPOINTS` arms it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RunBegun => "run.begun",
-            Self::ReplayTenant => "replay.tenant",
-            Self::IntentBefore => "intent.before",
-            Self::IntentWritten => "intent.written",
-            Self::PointsBefore => "points.before",
-            Self::PointsRemoved => "points.removed",
-            Self::RowsBefore => "rows.before",
-            Self::RowsCommitted => "rows.committed",
-            Self::PutBackBefore => "put_back.before",
-            Self::PutBackDone => "put_back.done",
-            Self::SettleBefore => "settle.before",
-            Self::SettleWritten => "settle.written",
-            Self::SightingsBefore => "sightings.before",
-            Self::SightingsWritten => "sightings.written",
-            Self::QueueBefore => "queue.before",
-            Self::QueueWritten => "queue.written",
-            Self::PassRecorded => "pass.recorded",
-            Self::PruneTenant => "prune.tenant",
-            Self::RunFinished => "run.finished",
-        }
-    }
+failpoints! {
+    LockBefore = "lock.before",
+    LockTaken = "lock.taken",
+    StateCreateBefore = "state.create.before",
+    StateFilled = "state.filled",
+    StateCreated = "state.created",
+    // In every transaction of a state file, once all is written and nothing is committed.
+    StateUncommitted = "state.uncommitted",
+    RunBefore = "run.before",
+    RunBegun = "run.begun",
+    ReplayBefore = "replay.before",
+    ReplayTenant = "replay.tenant",
+    ReplaySettleBefore = "replay.settle.before",
+    ReplaySettled = "replay.settled",
+    ReplayCountBefore = "replay.count.before",
+    ReplayCounted = "replay.counted",
+    SightingsBefore = "sightings.before",
+    SightingsWritten = "sightings.written",
+    AcceptBefore = "accept.before",
+    Accepted = "accepted",
+    // The removal of rows with their points, and of the points that go without a row ("drops").
+    IntentBefore = "intent.before",
+    IntentWritten = "intent.written",
+    DropIntentBefore = "drop.intent.before",
+    DropIntentWritten = "drop.intent.written",
+    PointsBefore = "points.before",
+    DropsBefore = "drops.before",
+    // Inside the vector store: looked at, asked to remove and not committed (a table), confirmed and not yet seen gone.
+    PointsCompared = "points.compared",
+    PointsUncommitted = "points.uncommitted",
+    PointsConfirmed = "points.confirmed",
+    PointsRemoved = "points.removed",
+    DropsRemoved = "drops.removed",
+    RowsBefore = "rows.before",
+    RowsUncommitted = "rows.uncommitted",
+    RowsCommitted = "rows.committed",
+    MarksBefore = "marks.before",
+    MarksUncommitted = "marks.uncommitted",
+    MarksCommitted = "marks.committed",
+    PutBackBefore = "put_back.before",
+    PutBackCompared = "put_back.compared",
+    PutBackUncommitted = "put_back.uncommitted",
+    PutBackConfirmed = "put_back.confirmed",
+    PutBackDone = "put_back.done",
+    SettleBefore = "settle.before",
+    SettleWritten = "settle.written",
+    DropSettleBefore = "drop.settle.before",
+    DropSettleWritten = "drop.settle.written",
+    QueueBefore = "queue.before",
+    QueueClosed = "queue.closed",
+    QueueWritten = "queue.written",
+    AnswerBefore = "answer.before",
+    AnswerWritten = "answer.written",
+    SnoozeBefore = "snooze.before",
+    SnoozeWritten = "snooze.written",
+    PassBefore = "pass.before",
+    PassRecorded = "pass.recorded",
+    PruneBefore = "prune.before",
+    PruneTenant = "prune.tenant",
+    PruneDone = "prune.done",
+    FinishBefore = "finish.before",
+    FinishWritten = "finish.written",
+    RunFinished = "run.finished",
 }
 
 impl fmt::Display for Failpoint {
@@ -161,6 +181,10 @@ fn act(point: Failpoint, argument: &str) -> Result<(), Injected> {
         "error" => Err(Injected(point)),
         "delay" => {
             clock::pause(DELAY);
+            Ok(())
+        }
+        "tell" => {
+            tracing::warn!("came by {point}");
             Ok(())
         }
         other => panic!("failpoint {point}: cannot return({other})"),

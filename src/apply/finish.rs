@@ -109,9 +109,7 @@ fn remove_rows(
     let mut rest = written;
     while !rest.is_empty() {
         let (batch, after) = rest.split_at(pace.size().min(rest.len()));
-        hit(Failpoint::RowsBefore)?;
         fates.extend(pace.run(|| remove_batch(writer, batch))?);
-        hit(Failpoint::RowsCommitted)?;
         rest = after;
     }
     Ok(fates)
@@ -141,15 +139,19 @@ fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, App
     let mut fates = vec![Fate::Absent; batch.len()];
     if !removals.is_empty() {
         let (indices, units): (Vec<usize>, Vec<_>) = removals.into_iter().unzip();
+        hit(Failpoint::RowsBefore)?;
         for (index, fate) in indices.into_iter().zip(writer.delete_units(&units)?) {
             fates[index] = fate;
         }
+        hit(Failpoint::RowsCommitted)?;
     }
     if !changes.is_empty() {
         let (indices, changes): (Vec<usize>, Vec<_>) = changes.into_iter().unzip();
+        hit(Failpoint::MarksBefore)?;
         for (index, fate) in indices.into_iter().zip(writer.change_units(&changes)?) {
             fates[index] = fate;
         }
+        hit(Failpoint::MarksCommitted)?;
     }
     Ok(fates)
 }

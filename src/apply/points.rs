@@ -99,9 +99,9 @@ fn apply_batch(
     if intents.is_empty() {
         return Ok(());
     }
-    hit(Failpoint::IntentBefore)?;
+    hit(Failpoint::DropIntentBefore)?;
     let ids = state.intend(job.run, job.pass, &intents)?;
-    hit(Failpoint::IntentWritten)?;
+    hit(Failpoint::DropIntentWritten)?;
     let written: Vec<Written> = ids
         .into_iter()
         .zip(intents)
@@ -142,9 +142,9 @@ fn finish_points(
     written: &[Written],
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    hit(Failpoint::PointsBefore)?;
+    hit(Failpoint::DropsBefore)?;
     let left = finish::remove_points(job, written)?;
-    hit(Failpoint::PointsRemoved)?;
+    hit(Failpoint::DropsRemoved)?;
     let called = recheck.called()?;
     let missed: Vec<&PointImage> = written
         .iter()
@@ -168,9 +168,9 @@ fn finish_points(
         count(tally, KIND, 1);
         settled.push((*id, end));
     }
-    hit(Failpoint::SettleBefore)?;
+    hit(Failpoint::DropSettleBefore)?;
     state.settle(&settled, job.now)?;
-    hit(Failpoint::SettleWritten)?;
+    hit(Failpoint::DropSettleWritten)?;
     Ok(())
 }
 
@@ -223,7 +223,9 @@ pub(super) fn replay(
         .iter()
         .map(|written| (written.id, Settled::Skipped(SkipReason::Claimed)))
         .collect();
+    hit(Failpoint::ReplaySettleBefore)?;
     state.settle(&settled, job.now)?;
+    hit(Failpoint::ReplaySettled)?;
     count(&mut done.skipped, KIND, stay.len());
     finish_points(job, state, &mut recheck, &go, done)
 }

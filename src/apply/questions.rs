@@ -25,6 +25,7 @@ pub(super) fn apply(
         if !void.is_empty() {
             state.answer(job.run, &void, Answer::Void, job.now)?;
             count(&mut done.applied, ActionKind::Close, void.len());
+            hit(Failpoint::QueueClosed)?;
         }
         if !new.is_empty() {
             state.enqueue(job.run, &new, job.now)?;

@@ -91,9 +91,10 @@ fn replay_file(
     files: &Files,
     replayed: &mut Replayed,
 ) -> Result<(), ApplyError> {
-    if partition.tenant().is_some() {
-        hit(Failpoint::ReplayTenant)?;
-    }
+    hit(match partition.tenant() {
+        None => Failpoint::ReplayBefore,
+        Some(_) => Failpoint::ReplayTenant,
+    })?;
     job.states.at(partition, |state| {
         let (mut foreign, mut after) = (Foreign::default(), None);
         let mut is_file_missing = false;
@@ -185,7 +186,9 @@ fn replay_rows(
         .iter()
         .map(|written| (written.id, Settled::Skipped(SkipReason::Changed)))
         .collect();
+    hit(Failpoint::ReplaySettleBefore)?;
     state.settle(&settled, job.now)?;
+    hit(Failpoint::ReplaySettled)?;
     for written in &stay {
         count(&mut done.skipped, written.intent.kind, 1);
     }

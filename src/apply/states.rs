@@ -106,6 +106,7 @@ impl States {
     ///
     /// When the main state file cannot be written, or the folder cannot be listed.
     pub fn prune(&self, before: Timestamp, stop: &Stop) -> Result<Pruned, PruneError> {
+        hit(Failpoint::PruneBefore)?;
         self.main.prune(before)?;
         let tenants = self.tenants()?;
         let mut pruned = Pruned {
@@ -123,6 +124,7 @@ impl States {
                 pruned.damaged.push(unfinished(partition, error.advice()));
             }
         }
+        hit(Failpoint::PruneDone)?;
         Ok(pruned)
     }
 

@@ -6,12 +6,13 @@ use super::Options;
 use crate::clock::Timestamp;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
-use crate::failpoint::Injected;
+use crate::failpoint::{Failpoint, Injected, hit};
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Tally};
 use crate::report::{Applied, Outcome, PassReport};
 use crate::state::{
-    ActionResult, Holder, Partition, PassRow, RunEnd, RunLock, RunRow, StateDir, StateError, Total,
+    ActionResult, Holder, Partition, PassRow, RunEnd, RunLock, RunRow, State, StateDir, StateError,
+    Total,
 };
 
 /// A night on which a store was away must not look like a night on which there was nothing to do. A store that was
@@ -76,6 +77,15 @@ pub(crate) fn run_row(options: &Options) -> RunRow {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: options.now,
     }
+}
+
+/// Writes down how a run ended, and tidies the state file up.
+pub(crate) fn end_run(main: &State, options: &Options, end: &RunEnd) -> Result<(), Failure> {
+    hit(Failpoint::FinishBefore).map_err(injected)?;
+    main.finish_run(&options.run, end).map_err(state_failure)?;
+    hit(Failpoint::FinishWritten).map_err(injected)?;
+    main.tidy().map_err(state_failure)?;
+    hit(Failpoint::RunFinished).map_err(injected)
 }
 
 pub(super) fn pass_row(report: &PassReport, finished_at: Timestamp) -> PassRow {

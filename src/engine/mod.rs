@@ -32,7 +32,7 @@ mod journal;
 mod run;
 mod verdict;
 
-pub(crate) use journal::{after, injected, lock, run_row, state_failure, totals};
+pub(crate) use journal::{after, end_run, injected, lock, run_row, state_failure, totals};
 
 /// What a run is asked to do.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::journal::{
-    after, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
+    after, end_run, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
 use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
 use super::{Observer, Options, passes};
@@ -40,6 +40,7 @@ pub(super) fn run_store(
     let lock = lock(&dir, options)?;
     let states = States::open(dir, &stores.config).map_err(state_failure)?;
     let watch = Stopwatch::start();
+    hit(Failpoint::RunBefore).map_err(injected)?;
     states
         .main()
         .begin_run(&run_row(options))
@@ -56,12 +57,7 @@ pub(super) fn run_store(
     let result = run.passes(&mut own, observer);
     let end = run_end(&own, &result, after(options.now, watch.elapsed()));
     report.absorb(own);
-    states
-        .main()
-        .finish_run(&options.run, &end)
-        .and_then(|()| states.main().tidy())
-        .map_err(state_failure)?;
-    hit(Failpoint::RunFinished).map_err(injected)?;
+    end_run(states.main(), options, &end)?;
     drop(lock);
     result
 }
@@ -128,10 +124,12 @@ impl StoreRun<'_> {
             .iter()
             .flat_map(|(pass, done)| totals(*pass, done))
             .collect::<Vec<_>>();
+        hit(Failpoint::ReplayCountBefore).map_err(injected)?;
         self.states
             .main()
             .add_totals(&totals)
             .map_err(state_failure)?;
+        hit(Failpoint::ReplayCounted).map_err(injected)?;
         report.unfinished.extend(replayed.unread);
         Ok(replayed.foreign)
     }
@@ -235,8 +233,10 @@ impl StoreRun<'_> {
         match approve(plan, &census, self.config.guard, consent) {
             Ok(approved) => {
                 if consent == Consent::Accepted {
+                    hit(Failpoint::AcceptBefore).map_err(injected)?;
                     main.accept(pass.name(), self.options.now)
                         .map_err(state_failure)?;
+                    hit(Failpoint::Accepted).map_err(injected)?;
                 }
                 Ok(Some(approved))
             }
@@ -316,6 +316,7 @@ impl StoreRun<'_> {
 
     fn record(&self, report: &PassReport) -> Result<(), Failure> {
         let finished_at = after(self.options.now, Duration::from_secs_f64(report.seconds));
+        hit(Failpoint::PassBefore).map_err(injected)?;
         self.states
             .main()
             .record_pass(

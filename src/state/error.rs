@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::lock::Holder;
+use crate::failpoint::Injected;
 
 /// Why a state file could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +98,9 @@ pub enum StateError {
         /// Which value, and why.
         problem: String,
     },
+    /// A failpoint of a test.
+    #[error(transparent)]
+    Injected(#[from] Injected),
     /// The record is not there, or not in the state that the change is for.
     #[error("{doing}: {what}")]
     Refused {
@@ -123,9 +127,11 @@ impl StateError {
             }
             Self::Older { .. } => Some("start a run once: it brings the state file up to date"),
             Self::NoLog { .. } => Some("keep state_dir on a local file system"),
-            Self::Held { .. } | Self::Io { .. } | Self::Sqlite { .. } | Self::Refused { .. } => {
-                None
-            }
+            Self::Held { .. }
+            | Self::Io { .. }
+            | Self::Sqlite { .. }
+            | Self::Injected(_)
+            | Self::Refused { .. } => None,
         }
     }
 
@@ -183,7 +189,14 @@ impl StateError {
 /// What may go wrong inside a transaction, before it is known in which file.
 pub(super) enum Fault {
     Sql(rusqlite::Error),
+    Injected(Injected),
     Refused(String),
+}
+
+impl From<Injected> for Fault {
+    fn from(error: Injected) -> Self {
+        Self::Injected(error)
+    }
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -196,6 +209,7 @@ impl Fault {
     pub(super) fn at(self, doing: &'static str, path: &Path) -> StateError {
         match self {
             Self::Sql(source) => StateError::sqlite(doing, path, source),
+            Self::Injected(error) => error.into(),
             Self::Refused(what) => StateError::Refused { doing, what },
         }
     }

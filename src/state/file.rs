@@ -12,6 +12,7 @@ use super::error::Fault;
 use super::schema::{self, Stamp};
 use super::{Partition, StateError};
 use crate::durable;
+use crate::failpoint::{Failpoint, hit};
 use crate::store::identity::Identity;
 
 /// How long a statement waits for another process, such as a `status`.
@@ -161,6 +162,7 @@ impl State {
         let all = || {
             let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
             let done = change(&tx)?;
+            hit(Failpoint::StateUncommitted)?;
             tx.commit()?;
             Ok(done)
         };
@@ -235,6 +237,7 @@ fn create(path: &Path, partition: Partition<'_>, steps: &[&str]) -> Result<(), S
         // SQLite would read the old log into the new database.
         return Err(StateError::StrayLog { path: log });
     }
+    hit(Failpoint::StateCreateBefore)?;
     let making = |source| StateError::io("create", path, source);
     let temporary = durable::temporary_beside(path).map_err(making)?;
     durable::write_new(&temporary, b"", durable::PRIVATE).map_err(making)?;
@@ -246,7 +249,9 @@ fn create(path: &Path, partition: Partition<'_>, steps: &[&str]) -> Result<(), S
         conn.close().map_err(|(_, error)| error)
     };
     fill().map_err(|source| StateError::sqlite("create the tables", path, source))?;
-    durable::publish(&temporary, path).map_err(making)
+    hit(Failpoint::StateFilled)?;
+    durable::publish(&temporary, path).map_err(making)?;
+    Ok(hit(Failpoint::StateCreated)?)
 }
 
 fn flags() -> OpenFlags {

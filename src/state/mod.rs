@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::durable;
+use crate::failpoint::{Failpoint, hit};
 
 mod compared;
 mod error;
@@ -78,7 +79,10 @@ impl StateDir {
     /// [`StateError::Held`] when another run has it; else when the folder or the file cannot be written.
     pub fn lock(&self, holder: &Holder) -> Result<RunLock, StateError> {
         self.create()?;
-        RunLock::take(&self.path.join("lock"), holder)
+        hit(Failpoint::LockBefore)?;
+        let lock = RunLock::take(&self.path.join("lock"), holder)?;
+        hit(Failpoint::LockTaken)?;
+        Ok(lock)
     }
 
     /// Who holds the run lock; `None` when nobody does. Takes nothing and creates nothing.

@@ -18,7 +18,7 @@ const STEPS: [Failpoint; 8] = [
 
 /// Ana has 50 young memories, and ten that have faded.
 fn store(backend: Backend, marks: bool) -> (World, Vec<i64>) {
-    let mut world = World::new(backend);
+    let mut world = World::in_folder(backend, crate::seed::folder());
     if marks {
         world.configure(
             "preset = \"ttl-days\"",
@@ -91,7 +91,7 @@ fn a_question_is_put_once_whatever_cuts_the_night_off() {
     for step in [Failpoint::QueueBefore, Failpoint::QueueWritten] {
         for action in ["kill", "error"] {
             let story = format!("{action} at {step}");
-            let mut world = World::new(Backend::Sqlite);
+            let mut world = World::in_folder(Backend::Sqlite, crate::seed::folder());
             world.configure(
                 "[pass.review]\nenabled = false",
                 "[pass.review]\nenabled = true",

@@ -644,8 +644,8 @@ const STEPS: [Failpoint; 10] = [
     Failpoint::RowsBefore,
     Failpoint::RowsCommitted,
     Failpoint::SettleWritten,
-    Failpoint::QueueBefore,
-    Failpoint::QueueWritten,
+    Failpoint::AnswerBefore,
+    Failpoint::AnswerWritten,
 ];
 
 /// Killed at every durable step of an answer, the next night leaves the memory either as it was and asked about, or as

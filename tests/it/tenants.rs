@@ -274,7 +274,7 @@ fn a_tenant_called_main_is_a_tenant() {
         tenants.world.point("user:gone", 77);
         let killed = tenants
             .world
-            .night_with("points.removed=3*off->1*return(kill)");
+            .night_with("drops.removed=1*off->1*return(kill)");
         let night = tenants.world.night().expect(0);
         assert_eq!(left(&tenants, "main"), (1, 1), "{killed:#?} {night:#?}");
         assert_eq!(left(&tenants, "ana"), (1, 1), "{night:#?}");

@@ -77,7 +77,16 @@ pub const SCHEMA: &str = "
 impl World {
     /// An empty store of the ttl-days schema, with users, tags and a supersede link.
     pub fn new(backend: Backend) -> Self {
-        let dir = tempfile::tempdir().expect("temporary folder");
+        Self::in_folder(backend, tempfile::tempdir().expect("temporary folder"))
+    }
+
+    /// The same, in this folder.
+    pub fn in_folder(backend: Backend, dir: TempDir) -> Self {
+        Self::at(backend, dir, qdrant::url)
+    }
+
+    /// The same, in this folder, and on that server if it is on one.
+    pub fn at(backend: Backend, dir: TempDir, url: impl FnOnce() -> String) -> Self {
         let points = match backend {
             Backend::Sqlite => {
                 let path = dir.path().join("vectors.db");
@@ -90,7 +99,7 @@ impl World {
                 .expect("points table");
                 Points::Sqlite(path)
             }
-            Backend::Qdrant => Points::Qdrant(qdrant::Collection::create()),
+            Backend::Qdrant => Points::Qdrant(qdrant::Collection::create_at(&url())),
         };
         let world = Self {
             dir,
@@ -143,8 +152,7 @@ deleted_at = "deleted_at"
             }
             Points::Qdrant(collection) => format!(
                 "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"{}\"\n{rule}\n",
-                qdrant::url(),
-                collection.name
+                collection.url, collection.name
             ),
         }
     }

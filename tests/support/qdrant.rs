@@ -45,7 +45,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// A collection of its own, dropped with its world.
 pub struct Collection {
     pub name: String,
-    url: String,
+    pub url: String,
 }
 
 impl Collection {

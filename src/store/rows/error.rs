@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 
+use crate::failpoint::Injected;
 use crate::store::sqlite::OpenError;
 
 /// Why a row store could not do what it was asked.
@@ -94,6 +95,9 @@ pub enum RowError {
         /// The cause.
         source: io::Error,
     },
+    /// A failpoint of a test.
+    #[error(transparent)]
+    Injected(#[from] Injected),
     /// SQLite refused.
     #[error("{doing}")]
     Sqlite {
@@ -168,6 +172,7 @@ impl RowError {
                 | OpenError::Io { .. },
             )
             | Self::Shared { .. }
+            | Self::Injected(_)
             | Self::NoOwners { .. }
             | Self::UnreadableOwners { .. } => RowErrorKind::Other,
             Self::Io { source, .. } => match source.kind() {
@@ -209,7 +214,7 @@ impl RowError {
             Self::NoOwners { .. } | Self::UnreadableOwners { .. } => {
                 Some("check store.owners; nothing is swept until it can be read")
             }
-            Self::Schema { .. } => None,
+            Self::Schema { .. } | Self::Injected(_) => None,
             Self::Io { source, .. } => {
                 (source.kind() == io::ErrorKind::PermissionDenied).then_some(ACCESS)
             }

@@ -16,6 +16,7 @@ use super::schema::quoted;
 use super::writer::{Fate, Writer, refused};
 use super::{RowError, time, value};
 use crate::clock::Timestamp;
+use crate::failpoint::{Failpoint, hit};
 use crate::memory::{MemoryId, Moment, Role, TimeToLive};
 use crate::plan::{Mark, Survivor};
 use crate::store::image::{RowImage, SqlValue, Unit};
@@ -212,6 +213,7 @@ impl Writer {
             .borrow_mut()
             .lower(&self.conn, &self.bound.dependents)
             .map_err(RowError::sqlite("delete memories"))?;
+        hit(Failpoint::MarksUncommitted)?;
         transaction
             .commit()
             .map_err(RowError::sqlite("commit the marking of memories"))?;

@@ -22,6 +22,7 @@ use super::reader::{Blocker, Bound};
 use super::schema::Table;
 use super::{Partition, RowError, open, schema};
 use crate::config;
+use crate::failpoint::{Failpoint, hit};
 use crate::memory::{Memory, MemoryId, Role};
 use crate::store::image::{RowImage, SqlValue, Unit};
 
@@ -199,6 +200,7 @@ impl Writer {
             .borrow_mut()
             .lower(&self.conn, &self.bound.dependents)
             .map_err(RowError::sqlite("delete memories"))?;
+        hit(Failpoint::RowsUncommitted)?;
         transaction
             .commit()
             .map_err(RowError::sqlite("commit the removal of memories"))?;

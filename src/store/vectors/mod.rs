@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use rusqlite::ErrorCode;
 
 use crate::config;
+use crate::failpoint::Injected;
 use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::PointImage;
@@ -234,6 +235,9 @@ pub enum VectorError {
     /// The store holds something that is not what the configuration says.
     #[error("{0}")]
     Malformed(String),
+    /// A failpoint of a test.
+    #[error(transparent)]
+    Injected(#[from] Injected),
     /// A stop was requested while waiting.
     #[error("interrupted")]
     Interrupted,
@@ -292,6 +296,7 @@ impl VectorError {
             | Self::NotCompleted { .. }
             | Self::StillThere { .. }
             | Self::Malformed(_)
+            | Self::Injected(_)
             | Self::Interrupted
             | Self::Refused { .. } => None,
         }

@@ -69,9 +69,29 @@ struct Failure {
 struct State {
     slow: BTreeMap<String, Duration>,
     failures: BTreeMap<String, Vec<Failure>>,
+    /// The one that strikes whatever is called.
+    of_any: Option<(Failure, bool)>,
+    struck: u64,
     acknowledge_only: BTreeSet<String>,
     delete_keeps: usize,
     store: Weak<Store>,
+}
+
+impl State {
+    fn strike_any(&mut self) -> Option<Status> {
+        let (failure, for_good) = self.of_any.as_mut()?;
+        let left = failure.countdown.map_or(0, |left| left.saturating_sub(1));
+        failure.countdown = Some(left.max(u64::from(*for_good && left == 0)));
+        if left > 0 {
+            return None;
+        }
+        let status = Status::new(failure.code, failure.message.clone());
+        self.struck += 1;
+        if !*for_good {
+            self.of_any = None;
+        }
+        Some(status)
+    }
 }
 
 /// What the calls to come suffer from. Clones share their state, and it outlives a restart of the peer.
@@ -95,6 +115,24 @@ impl Faults {
     /// Every call of `method` fails before it did anything.
     pub fn fail_always(&self, method: &str, code: Code, message: &str) {
         self.plan(method, Moment::Before, None, code, message);
+    }
+
+    /// The `n`th call from now on, whatever it is, fails before it did anything; with `for_good` every one after it, too.
+    pub fn fail_call(&self, n: u64, for_good: bool, code: Code, message: &str) {
+        assert_ne!(n, 0, "calls are counted from 1");
+        let failure = Failure {
+            moment: Moment::Before,
+            countdown: Some(n),
+            code,
+            message: message.to_owned(),
+        };
+        self.state().of_any = Some((failure, for_good));
+    }
+
+    /// How many calls [`Faults::fail_call`] has failed, ever.
+    #[must_use]
+    pub fn struck(&self) -> u64 {
+        self.state().struck
     }
 
     /// The `n`th call of `method` from now on does its work, and its answer is an error all the same.
@@ -128,8 +166,10 @@ impl Faults {
         {
             let mut state = self.state();
             let store = std::mem::take(&mut state.store);
+            let struck = state.struck;
             *state = State {
                 store,
+                struck,
                 ..State::default()
             };
         }
@@ -147,6 +187,11 @@ impl Faults {
     /// Counts a call towards the failures planned for `moment`, and returns the one that strikes.
     pub(crate) fn strike(&self, method: &str, moment: Moment) -> Option<Status> {
         let mut state = self.state();
+        if moment == Moment::Before
+            && let Some(status) = state.strike_any()
+        {
+            return Some(status);
+        }
         let planned = state.failures.get_mut(method)?;
         let mut status = None;
         planned.retain_mut(|failure| {

@@ -10,6 +10,7 @@ use qdrant_client::qdrant::{
     UpdateMode, UpdateStatus, UpsertPoints,
 };
 
+use crate::failpoint::{Failpoint, hit};
 use crate::memory::PointId;
 use crate::store::image::PointImage;
 use crate::store::vectors::{VectorError, VectorStore};
@@ -43,6 +44,7 @@ impl VectorStore for QdrantVectors {
     fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
         let ids: Vec<_> = images.iter().map(|image| image.id.clone()).collect();
         let present = self.present(&ids)?;
+        hit(Failpoint::PutBackCompared)?;
         let mut requests: Vec<UpsertPoints> = Vec::new();
         for image in images.iter().filter(|image| !present.contains(&image.id)) {
             let single = self.read_image(image)?;
@@ -61,6 +63,7 @@ impl VectorStore for QdrantVectors {
                 })?;
             }
         }
+        hit(Failpoint::PutBackConfirmed)?;
         self.see_present(&ids)
     }
 }
@@ -81,11 +84,13 @@ impl QdrantVectors {
             let Some(wait) = waits.next() else {
                 return Err(VectorError::StillThere { left: same.len() }.into());
             };
+            hit(Failpoint::PointsCompared).map_err(VectorError::from)?;
             self.delete(
                 same.iter()
                     .filter_map(|image| convert::to_id(&image.id))
                     .collect(),
             )?;
+            hit(Failpoint::PointsConfirmed).map_err(VectorError::from)?;
             self.calls.wait(wait)?;
         }
     }

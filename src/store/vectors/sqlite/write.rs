@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use rusqlite::{Transaction, TransactionBehavior};
 
+use crate::failpoint::{Failpoint, hit};
 use crate::memory::PointId;
 use crate::store::image::{PointImage, RowImage, SqlValue};
 use crate::store::vectors::{VectorError, VectorStore};
@@ -45,25 +46,33 @@ impl SqliteVectors {
             _ => 0,
         });
         let mut rest = &rows[..];
+        hit(Failpoint::PointsCompared)?;
         while !rest.is_empty() {
             let (batch, later) = rest.split_at(self.pace.get().size().min(rest.len()));
-            self.write("remove points", batch.len(), || self.delete_rows(batch))?;
+            self.write("remove points", batch.len(), || {
+                self.delete_rows(batch)?;
+                Ok(hit(Failpoint::PointsUncommitted)?)
+            })?;
             rest = later;
         }
+        hit(Failpoint::PointsConfirmed)?;
         let left = self.locate(images.iter().map(|image| image.id.clone()))?;
         Ok(left.into_ids())
     }
 
     fn insert_all(&self, images: &[PointImage]) -> Result<(), VectorError> {
         self.putting_back.set(true);
+        hit(Failpoint::PutBackCompared)?;
         let mut rest = images;
         while !rest.is_empty() {
             let (batch, later) = rest.split_at(self.pace.get().size().min(rest.len()));
             self.write("put back points", batch.len(), || {
-                self.insert_missing(batch)
+                self.insert_missing(batch)?;
+                Ok(hit(Failpoint::PutBackUncommitted)?)
             })?;
             rest = later;
         }
+        hit(Failpoint::PutBackConfirmed)?;
         let ids: BTreeSet<PointId> = images.iter().map(|image| image.id.clone()).collect();
         if self.locate(ids.iter().cloned())?.into_ids() == ids {
             return Ok(());
