@@ -11,6 +11,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::failpoint::{Failpoint, hit};
+
 /// Mode of files that only their owner may read.
 pub const PRIVATE: u32 = 0o600;
 
@@ -90,7 +92,8 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
 ///
 /// When it cannot be opened or synced.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    File::open(path)?.sync_all()?;
+    hit(Failpoint::FolderSynced).map_err(io::Error::other)
 }
 
 /// A name in the folder of `path` that no other writer uses: `.NAME.PID-N.tmp`.

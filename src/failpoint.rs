@@ -54,6 +54,8 @@ failpoints! {
     LockTaken = "lock.taken",
     StateCreateBefore = "state.create.before",
     StateFilled = "state.filled",
+    // A file that was made or renamed is in the blocks of its folder.
+    FolderSynced = "folder.synced",
     StateCreated = "state.created",
     // In every transaction of a state file, once all is written and nothing is committed.
     StateUncommitted = "state.uncommitted",

@@ -143,3 +143,28 @@ fn the_nth_call_of_the_vector_server_fails() {
         });
     }
 }
+
+/// A server that says a removal is done, and has not done it, or only in part: nothing that it still has is taken for
+/// gone, and the run does not say that all is well.
+#[test]
+fn a_removal_that_the_server_only_claims_is_not_believed() {
+    let lies: [fn(&Peer); 2] = [
+        |peer| peer.faults().acknowledge_only("Points/Delete"),
+        |peer| peer.faults().lie_about_delete(1),
+    ];
+    for (which, lie) in lies.into_iter().enumerate() {
+        let peer = Peer::start();
+        let case = seed::full_at(&peer.url());
+        lie(&peer);
+        let code = night(&case);
+        assert_ne!(code, 0, "lie {which} was believed");
+        let seen = at_any_time(&case).unwrap_or_else(|why| panic!("lie {which}: {why}"));
+        the_journal_is_honest(&case, Some(code)).unwrap();
+        peer.faults().clear();
+        let late = at_any_time(&case).unwrap_or_else(|why| panic!("lie {which}, late: {why}"));
+        let _ = case.world.night().expect(0);
+        for seen in [seen, late] {
+            after_one_more_run(&case, &seen).unwrap_or_else(|why| panic!("lie {which}: {why}"));
+        }
+    }
+}

@@ -163,6 +163,7 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         | F::LockTaken
         | F::StateCreateBefore
         | F::StateFilled
+        | F::FolderSynced
         | F::StateCreated
         | F::StateUncommitted
         | F::RunBefore
@@ -258,23 +259,32 @@ impl Scenario {
         Output::of(case.world.command(&words).env("FAILPOINTS", failpoints))
     }
 
-    /// How often each point is come by.
-    fn hits(&self, backend: Backend) -> Result<BTreeMap<Failpoint, usize>, String> {
-        let case = (self.prepare)(backend);
+    /// Runs with every point telling when it is come by; also which were, in their order.
+    fn told(&self, case: &Case) -> (Output, Vec<Failpoint>) {
         let all = Failpoint::ALL
             .iter()
             .map(|point| format!("{point}=return(tell)"));
-        let calm = self.run(&case, &all.collect::<Vec<_>>().join(";"));
+        let calm = self.run(case, &all.collect::<Vec<_>>().join(";"));
+        let told = calm.stderr.lines().filter_map(|line| {
+            let (_, name) = line.split_once("came by ")?;
+            let point = Failpoint::ALL.iter().find(|point| point.as_str() == name);
+            Some(*point.expect("a point"))
+        });
+        let told = told.collect();
+        (calm, told)
+    }
+
+    /// How often each point is come by.
+    fn hits(&self, backend: Backend) -> Result<BTreeMap<Failpoint, usize>, String> {
+        let case = (self.prepare)(backend);
+        let (calm, told) = self.told(&case);
         let story = |why: String| format!("{} on {backend:?}: {why}: {calm:#?}", self.name);
         if calm.code != Some(self.exits) {
             return Err(story("did not end as it should".to_owned()));
         }
         let mut hits = BTreeMap::new();
-        for line in calm.stderr.lines() {
-            if let Some((_, name)) = line.split_once("came by ") {
-                let point = Failpoint::ALL.iter().find(|point| point.as_str() == name);
-                *hits.entry(*point.expect("a point")).or_default() += 1;
-            }
+        for point in told {
+            *hits.entry(point).or_default() += 1;
         }
         let before = at_any_time(&case).map_err(story)?;
         let _next = case.world.night().expect(self.exits);
@@ -413,4 +423,40 @@ fn every_promise_holds_at_every_failpoint_sqlite() {
 #[test]
 fn every_promise_holds_at_every_failpoint_qdrant() {
     every_point(Backend::Qdrant);
+}
+
+/// A power cut cannot be had in a test; that the folder is synced before the file in it is relied upon can be seen.
+#[test]
+fn a_new_state_file_is_in_its_folder_before_it_is_used() {
+    let [night, ..] = &SCENARIOS;
+    let case = (night.prepare)(Backend::Sqlite);
+    let (_, told) = night.told(&case);
+    let at = |point| told.iter().position(|told| *told == point).unwrap();
+    let making = &told[at(Failpoint::StateFilled)..=at(Failpoint::StateCreated)];
+    assert!(making.contains(&Failpoint::FolderSynced), "{making:?}");
+}
+
+/// What a killed run had begun is finished by the next one, which says so.
+#[test]
+fn what_was_begun_is_counted_as_replayed() {
+    for backend in crate::support::BACKENDS {
+        for point in [
+            "intent.written",
+            "points.removed",
+            "rows.committed",
+            "drops.removed",
+        ] {
+            let case = seed::full(backend);
+            let killed = case.world.night_with(&format!("{point}=1*return(kill)"));
+            assert_eq!(killed.code, None, "{killed:#?}");
+            // The next run is killed while it replays, and the one after that still finishes it.
+            let again = case.world.night_with("replay.before=1*return(kill)");
+            assert_eq!(again.code, None, "{again:#?}");
+            let seen = at_any_time(&case).unwrap();
+            let next = case.world.night().expect(0);
+            let replayed = next.objects("run")[0]["replayed"].as_u64();
+            assert!(replayed > Some(0), "{backend:?}, {point}: {next:#?}");
+            after_one_more_run(&case, &seen).unwrap();
+        }
+    }
 }

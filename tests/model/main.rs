@@ -29,6 +29,7 @@ use hypnos::state::IntentRecord;
 use hypnos::stop::Stop;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use reference::Spent;
 use store::State;
 use support::{Backend, World};
 
@@ -51,12 +52,12 @@ impl Observer for Quiet {
 }
 
 /// One night, in this process.
-fn night(world: &World) -> RunReport {
+fn night(world: &World, passes: &[PassName]) -> RunReport {
     let config = hypnos::config::load(&world.path("hypnos.toml")).unwrap();
     let options = Options {
         run: uuid::Uuid::new_v4().to_string(),
         now: jiff::Timestamp::from_second(NOW).unwrap(),
-        only: vec![PassName::Ttl, PassName::Orphans],
+        only: passes.to_vec(),
         skip: Vec::new(),
         stores: Vec::new(),
         accept: Acceptances::default(),
@@ -91,13 +92,31 @@ fn check<S: Strategy>(
     }
 }
 
+/// The passes whose work is a matter of dates and owners.
+const CERTAIN: [PassName; 2] = [PassName::Ttl, PassName::Orphans];
+/// Those that the reference knows.
+const ALL: [PassName; 4] = [
+    PassName::Ttl,
+    PassName::Orphans,
+    PassName::Decay,
+    PassName::Review,
+];
+
 /// Night after night until the reference finds nothing more to do; then one that does nothing.
-fn nights_follow_the_reference(state: State, backend: Backend) -> Result<(), TestCaseError> {
+fn nights_follow_the_reference(
+    state: State,
+    passes: &[PassName],
+    backend: Backend,
+) -> Result<(), TestCaseError> {
     let world = store::build(&state, backend);
     let mut state = state;
+    let mut spent = Spent::new();
     loop {
-        let expected = reference::night(&state);
-        let report = night(&world);
+        let mut expected = reference::night(&state);
+        if passes.contains(&PassName::Decay) {
+            reference::fade(&mut expected, &mut spent);
+        }
+        let report = night(&world, passes);
         let found = store::read(&world);
         prop_assert_eq!(&found, &expected, "{:#?}", report.passes);
         let rows = found.rows.keys().copied().collect();
@@ -109,6 +128,8 @@ fn nights_follow_the_reference(state: State, backend: Backend) -> Result<(), Tes
             };
             let calm = |pass: &PassReport| match pass.outcome {
                 Outcome::Idle | Outcome::Refused => true,
+                // It asks and removes nothing: the first of these nights may be its first.
+                Outcome::Applied => pass.pass == PassName::Review,
                 Outcome::Partial => is_held(pass),
                 _ => false,
             };
@@ -123,7 +144,15 @@ fn nights_follow_the_reference(state: State, backend: Backend) -> Result<(), Tes
 fn a_night_leaves_what_the_reference_says_sqlite() {
     let _alone = alone();
     check(48, &store::any(), |state| {
-        nights_follow_the_reference(state, Backend::Sqlite)
+        nights_follow_the_reference(state, &CERTAIN, Backend::Sqlite)
+    });
+}
+
+#[test]
+fn what_fades_and_is_asked_about_is_what_the_reference_says() {
+    let _alone = alone();
+    check(48, &store::any(), |state| {
+        nights_follow_the_reference(state, &ALL, Backend::Sqlite)
     });
 }
 
@@ -131,7 +160,7 @@ fn a_night_leaves_what_the_reference_says_sqlite() {
 fn a_night_leaves_what_the_reference_says_qdrant() {
     let _alone = alone();
     check(8, &store::any(), |state| {
-        nights_follow_the_reference(state, Backend::Qdrant)
+        nights_follow_the_reference(state, &ALL, Backend::Qdrant)
     });
 }
 
@@ -170,7 +199,7 @@ fn an_edit_is_never_lost(
         }
     };
     fail::cfg_callback(moment.as_str(), edit).unwrap();
-    let report = night(&world);
+    let report = night(&world, &CERTAIN);
     fail::remove(moment.as_str());
     let found = store::read(&world);
     let story = || format!("{:#?}", report.passes);
@@ -200,7 +229,7 @@ fn nights_go_on(world: &World) -> Result<(), TestCaseError> {
     loop {
         let state = store::read(world);
         let expected = reference::night(&state);
-        let report = night(world);
+        let report = night(world, &CERTAIN);
         prop_assert_eq!(&store::read(world), &expected, "{:#?}", report.passes);
         if expected == state {
             return Ok(());

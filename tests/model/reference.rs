@@ -7,6 +7,11 @@ use crate::store::{Expiry, Row, State, Time, User};
 
 const DAY: i64 = 86_400;
 const RETENTION: i64 = 180 * DAY;
+/// The age at which exp(-age / 2160 h) falls under 0.05: 2160 h * ln 20, in seconds.
+const FADED: i64 = 23_294_614;
+
+/// What has faded in each user's namespace lately.
+pub(crate) type Spent = BTreeMap<String, usize>;
 
 /// The store after one night: `ttl`, then `orphans` with nothing to settle.
 pub(crate) fn night(before: &State) -> State {
@@ -106,6 +111,34 @@ fn remove(state: &mut State, wanted: &BTreeSet<i64>) {
         if let Some(row) = state.rows.remove(&id) {
             state.points.remove(&(format!("user:{}", row.user), id));
         }
+    }
+}
+
+/// Takes out what has faded, oldest first, up to half of what a namespace had.
+pub(crate) fn fade(state: &mut State, spent: &mut Spent) {
+    let mut gone = BTreeSet::new();
+    let users: BTreeSet<String> = state.rows.values().map(|row| row.user.clone()).collect();
+    for user in users {
+        let live = || {
+            let all = state.rows.iter();
+            all.filter(|(_, row)| row.user == user && row.superseded_by.is_none())
+        };
+        let mut faded: Vec<(i64, i64)> = live()
+            .filter_map(|(id, row)| match row.created_at {
+                Time::At(at) if NOW - at > FADED => Some((at, *id)),
+                _ => None,
+            })
+            .collect();
+        faded.sort_unstable();
+        let spent = spent.get(&user).copied().unwrap_or_default();
+        let allowed = ((live().count() + spent) / 2).saturating_sub(spent);
+        gone.extend(faded.into_iter().take(allowed).map(|(_, id)| id));
+    }
+    let before = state.rows.clone();
+    remove(state, &gone);
+    // The history that goes along counts, too.
+    for (_, row) in before.iter().filter(|(id, _)| !state.rows.contains_key(id)) {
+        *spent.entry(row.user.clone()).or_default() += 1;
     }
 }
 

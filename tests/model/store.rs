@@ -124,6 +124,10 @@ pub(crate) fn build(state: &State, backend: Backend) -> World {
         "type = \"memory_type\"",
         "type = \"memory_type\"\nexpires_at = \"expires_at:epoch_s\"",
     );
+    world.configure(
+        "[pass.review]\nenabled = false",
+        "[pass.review]\nenabled = true\n[pass.decay]\nmax_fraction = 0.5",
+    );
     let mut db = world.rows();
     let tx = db.transaction().expect("begin");
     tx.execute_batch("ALTER TABLE memories ADD COLUMN expires_at")
