@@ -34,6 +34,8 @@ pub fn client() -> Qdrant {
 pub fn client_of(url: &str) -> Qdrant {
     Qdrant::from_url(url)
         .skip_compatibility_check()
+        // The machine may be busy with many tests.
+        .timeout(std::time::Duration::from_secs(60))
         .build()
         .expect("client")
 }
