@@ -99,6 +99,8 @@ failpoints! {
     SettleWritten = "settle.written",
     DropSettleBefore = "drop.settle.before",
     DropSettleWritten = "drop.settle.written",
+    ComparedBefore = "compared.before",
+    ComparedWritten = "compared.written",
     QueueBefore = "queue.before",
     QueueClosed = "queue.closed",
     QueueWritten = "queue.written",

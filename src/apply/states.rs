@@ -92,9 +92,11 @@ impl States {
             memories,
         } in compared
         {
+            hit(Failpoint::ComparedBefore)?;
             self.with(partition, |state| {
                 state.record_compared(pass, *settings, memories)
             })?;
+            hit(Failpoint::ComparedWritten)?;
         }
         Ok(())
     }

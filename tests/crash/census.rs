@@ -31,7 +31,7 @@ struct Scenario {
 
 const NIGHT: fn(&Case) -> Vec<String> = |_| words("--run-now --json");
 
-const SCENARIOS: [Scenario; 11] = [
+const SCENARIOS: [Scenario; 12] = [
     Scenario {
         name: "night",
         prepare: seed::full,
@@ -84,6 +84,13 @@ const SCENARIOS: [Scenario; 11] = [
     Scenario {
         name: "replay of tenants",
         prepare: begun_tenants,
+        command: NIGHT,
+        exits: 0,
+        has_agent: false,
+    },
+    Scenario {
+        name: "contradiction",
+        prepare: seed::contradicting,
         command: NIGHT,
         exits: 0,
         has_agent: false,
@@ -190,6 +197,8 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         | F::SettleWritten
         | F::DropSettleBefore
         | F::DropSettleWritten
+        | F::ComparedBefore
+        | F::ComparedWritten
         | F::QueueBefore
         | F::QueueWritten
         | F::PassBefore

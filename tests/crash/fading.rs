@@ -5,16 +5,23 @@ use hypnos::failpoint::Failpoint;
 
 use crate::support::{BACKENDS, Backend, DAY, World, now};
 
-const STEPS: [Failpoint; 8] = [
-    Failpoint::IntentBefore,
-    Failpoint::IntentWritten,
-    Failpoint::PointsBefore,
-    Failpoint::PointsRemoved,
-    Failpoint::RowsBefore,
-    Failpoint::RowsCommitted,
-    Failpoint::SettleBefore,
-    Failpoint::SettleWritten,
-];
+/// The durable steps of a night that removes rows, or marks them.
+fn steps(marks: bool) -> [Failpoint; 8] {
+    let (before, committed) = match marks {
+        true => (Failpoint::MarksBefore, Failpoint::MarksCommitted),
+        false => (Failpoint::RowsBefore, Failpoint::RowsCommitted),
+    };
+    [
+        Failpoint::IntentBefore,
+        Failpoint::IntentWritten,
+        Failpoint::PointsBefore,
+        Failpoint::PointsRemoved,
+        before,
+        committed,
+        Failpoint::SettleBefore,
+        Failpoint::SettleWritten,
+    ]
+}
 
 /// Ana has 50 young memories, and ten that have faded.
 fn store(backend: Backend, marks: bool) -> (World, Vec<i64>) {
@@ -56,7 +63,7 @@ fn visible(world: &World, marks: bool) -> Vec<i64> {
 fn what_fades_is_finished_and_no_more_than_its_share() {
     for backend in BACKENDS {
         for marks in [false, true] {
-            for (step, action) in STEPS
+            for (step, action) in steps(marks)
                 .into_iter()
                 .flat_map(|step| ["kill", "error"].map(|action| (step, action)))
             {

@@ -13,8 +13,8 @@ const STEPS: [Failpoint; 8] = [
     Failpoint::IntentWritten,
     Failpoint::PointsBefore,
     Failpoint::PointsRemoved,
-    Failpoint::RowsBefore,
-    Failpoint::RowsCommitted,
+    Failpoint::MarksBefore,
+    Failpoint::MarksCommitted,
     Failpoint::SettleBefore,
     Failpoint::SettleWritten,
 ];
@@ -25,7 +25,7 @@ const OTHERS: usize = 40;
 
 /// Three facts, each remembered four times and used as often as its number says, among others.
 fn store(backend: Backend, has_column: bool) -> World {
-    let mut world = World::new(backend);
+    let mut world = World::in_folder(backend, crate::seed::folder());
     world
         .rows()
         .execute_batch("ALTER TABLE memories ADD COLUMN uses INTEGER")

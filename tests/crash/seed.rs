@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use hypnos::pass::PassName;
 use rusqlite::params;
 use uuid::Uuid;
 
@@ -158,11 +157,6 @@ pub(crate) fn folder() -> tempfile::TempDir {
     }
 }
 
-/// Whether the program has a pass of that name.
-fn has(pass: &str) -> bool {
-    PassName::ALL.iter().any(|name| name.as_str() == pass)
-}
-
 /// Work for every pass: ana has expired notes, faded and doubled ones, bob has twins of hers, zoe is gone, nobody knows
 /// max, and teams are nobody's to sweep.
 pub(crate) fn full(backend: Backend) -> Case {
@@ -243,14 +237,10 @@ fn fill(seed: &mut Seed) {
 /// Two clusters of equal texts of ana's, of which each keeps one; bob's twins of one of them, alone in his namespace;
 /// and a text that differs by its number.
 fn clusters(seed: &mut Seed) {
-    let fate = |cluster| match has("duplicates") {
-        true => Fate::Merges(cluster),
-        false => Fate::Lives,
-    };
     let texts = ["the build runs on port 8080", "the kettle is blue"];
     for (cluster, text) in texts.iter().enumerate() {
         for _ in 0..3 {
-            alike(seed, "ana", text, fate(cluster));
+            alike(seed, "ana", text, Fate::Merges(cluster));
         }
     }
     alike(seed, "bob", texts[0], Fate::Lives);
@@ -354,6 +344,25 @@ pub(crate) fn asked(backend: Backend) -> Case {
     let case = Case { world, truth };
     let _ = case.world.night().expect(0);
     case
+}
+
+/// Two memories that disagree: both stay, and a person is asked once.
+pub(crate) fn contradicting(backend: Backend) -> Case {
+    let mut world = World::in_folder(backend, folder());
+    world.configure(
+        "[pass.contradictions]\nenabled = false",
+        "[pass.contradictions]\nenabled = true",
+    );
+    world.user("ana", None);
+    let mut seed = Seed::default();
+    for port in [8080, 9090] {
+        let text = format!("the build server listens on port {port}");
+        alike(&mut seed, "ana", &text, Fate::Lives);
+    }
+    seed.write(&world);
+    let mut truth = seed.truth(&world);
+    truth.questions = 1;
+    Case { world, truth }
 }
 
 /// The memory that was asked about has been written anew since: the question is void.

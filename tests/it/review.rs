@@ -635,7 +635,7 @@ fn the_questions_of_all_tenants_are_in_one_queue() {
 }
 
 /// The durable steps of an answer.
-const STEPS: [Failpoint; 10] = [
+const STEPS: [Failpoint; 12] = [
     Failpoint::RunBegun,
     Failpoint::IntentBefore,
     Failpoint::IntentWritten,
@@ -643,6 +643,8 @@ const STEPS: [Failpoint; 10] = [
     Failpoint::PointsRemoved,
     Failpoint::RowsBefore,
     Failpoint::RowsCommitted,
+    Failpoint::MarksBefore,
+    Failpoint::MarksCommitted,
     Failpoint::SettleWritten,
     Failpoint::AnswerBefore,
     Failpoint::AnswerWritten,
