@@ -2,12 +2,8 @@
 //! fail, once or for good.
 //!
 //! It is a VFS that hands every call to the system's own. Whoever opens a database in this process goes through it;
-//! files that no [`Plan`] names are not touched by it.
+//! files that no [`Plan`] names are not touched by it. Every unsafe call is SQLite's own, handed on with its arguments.
 #![expect(unsafe_code, reason = "SQLite's file layer is a table of C functions")]
-#![expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "every call is SQLite's own, handed on with its arguments"
-)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
