@@ -15,6 +15,7 @@ mod support;
 mod chains;
 mod check;
 mod config;
+mod dashboards;
 mod decay;
 mod demo;
 mod dry_run;
@@ -23,6 +24,7 @@ mod guard;
 mod interrupt;
 mod links;
 mod lock;
+mod metrics;
 mod night;
 mod output;
 mod owners;
@@ -35,6 +37,7 @@ mod rows;
 mod sightings;
 mod tenants;
 mod times;
+mod units;
 mod why;
 
 /// A file in this folder that no `mod` line names would never run.
