@@ -20,9 +20,8 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it, with the alerts loaded, on a server that gives the file as it is at each scrape.
-    pub(super) fn scraping(world: &World, page: PathBuf) -> Self {
-        let target = serve(page);
+    /// Starts it, with the alerts loaded, on whatever answers at the address.
+    pub(super) fn scraping(world: &World, target: SocketAddr) -> Self {
         let address = free_address();
         let config = world.path("prometheus.yml");
         write(
@@ -119,8 +118,8 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("its address")
 }
 
-/// Serves the file to whoever asks, until the test ends.
-fn serve(page: PathBuf) -> SocketAddr {
+/// Serves the file, as it is when somebody asks, until the test ends: what node_exporter does with it.
+pub(super) fn serve(page: PathBuf) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
     std::thread::spawn(move || {
