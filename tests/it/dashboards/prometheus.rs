@@ -1,5 +1,6 @@
 //! The real Prometheus, scraping a page once a second.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -28,9 +29,9 @@ impl Prometheus {
             &config,
             &format!(
                 "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\n\
-                 rule_files: [{:?}]\n\
+                 rule_files: [\"{}\"]\n\
                  scrape_configs: [{{ job_name: hypnos, static_configs: [{{ targets: [\"{target}\"] }}] }}]\n",
-                file("dashboards/alerts.yml")
+                file("dashboards/alerts.yml").display()
             ),
         );
         let child = Command::new("prometheus")
@@ -90,7 +91,10 @@ impl Prometheus {
     }
 
     fn query(&self, query: &str) -> Option<Value> {
-        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let mut encoded = String::new();
+        for byte in query.bytes() {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
         let path = format!("/api/v1/query?query={encoded}");
         let mut stream = TcpStream::connect(self.address).ok()?;
         write!(
@@ -118,7 +122,7 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("its address")
 }
 
-/// Serves the file, as it is when somebody asks, until the test ends: what node_exporter does with it.
+/// Serves the file, as it is when somebody asks, until the test ends: what `node_exporter` does with it.
 pub(super) fn serve(page: PathBuf) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
