@@ -151,6 +151,24 @@ pub enum Command {
     /// Measure how labelled pairs would be judged: precision, recall, F1
     #[command(subcommand)]
     Evaluate(Evaluate),
+    /// Make what a package ships beside the program
+    #[command(subcommand, hide = true)]
+    Generate(Generate),
+}
+
+/// What to make for a package.
+#[derive(Debug, Subcommand)]
+pub enum Generate {
+    /// Write a man page for each command into a folder
+    Man {
+        /// The folder; it must exist
+        dir: PathBuf,
+    },
+    /// Print a completion script
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// What to measure.

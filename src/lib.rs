@@ -21,6 +21,7 @@
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
 //! | [`answer`] | what a person answers to a question of the queue |
+//! | [`metrics`] | figures of the nights and the stores, for Prometheus |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`demo`] | the store that `hypnos demo` builds |
 //! | [`pace`] | writing beside an agent that must not notice |
@@ -44,6 +45,7 @@ pub mod exit;
 pub mod failpoint;
 pub mod guard;
 pub mod memory;
+pub mod metrics;
 pub mod output;
 pub mod pace;
 pub mod pass;

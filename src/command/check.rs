@@ -11,6 +11,7 @@ use crate::clock;
 use crate::config;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
+use crate::metrics::names::Drift;
 use crate::output::Out;
 use crate::output::progress::Bars;
 use crate::pass::{Cx, PassError, PassName, Progress, Silent, registry};
@@ -279,8 +280,8 @@ impl Report {
                 // Several passes read the times of the same memory: it is one.
                 let known = self.drift.entry("unreadable_time").or_default();
                 *known = (*known).max(*count);
-            } else if let Some(kind) = drift_kind(*finding) {
-                self.drift(kind, *count);
+            } else if let Some(kind) = Drift::of(*finding) {
+                self.drift(kind.as_str(), *count);
             } else if *finding == Finding::RuleMismatch {
                 self.problem(
                     format!("{count} points fit no row of their namespace, nor does any other point there"),
@@ -378,6 +379,7 @@ impl Report {
         }
     }
 }
+<<<<<<< HEAD
 
 fn drift_kind(finding: Finding) -> Option<&'static str> {
     Some(match finding {
@@ -399,3 +401,5 @@ fn drift_kind(finding: Finding) -> Option<&'static str> {
         | Finding::Settling => return None,
     })
 }
+=======
+>>>>>>> ops

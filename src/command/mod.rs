@@ -14,6 +14,7 @@ use crate::store;
 mod check;
 mod demo;
 mod evaluate;
+mod generate;
 mod presets;
 mod review;
 mod run;
@@ -49,6 +50,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             namespace,
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
+        Some(Command::Generate(what)) => generate::generate(what, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
     match (exit, out.finish()) {

@@ -16,6 +16,7 @@ mod chains;
 mod check;
 mod config;
 mod contradictions;
+mod dashboards;
 mod decay;
 mod demo;
 mod dry_run;
@@ -25,6 +26,7 @@ mod guard;
 mod interrupt;
 mod links;
 mod lock;
+mod metrics;
 mod night;
 mod output;
 mod owners;
@@ -37,6 +39,7 @@ mod rows;
 mod sightings;
 mod tenants;
 mod times;
+mod units;
 mod why;
 
 /// A file in this folder that no `mod` line names would never run.
