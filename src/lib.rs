@@ -20,6 +20,7 @@
 //! | [`evaluation`] | those judgements, measured on labelled pairs |
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
+//! | [`schedule`] | when the next run is due |
 //! | [`answer`] | what a person answers to a question of the queue |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`demo`] | the store that `hypnos demo` builds |
@@ -49,6 +50,7 @@ pub mod pace;
 pub mod pass;
 pub mod plan;
 pub mod report;
+pub mod schedule;
 pub mod state;
 pub mod stop;
 pub mod store;
