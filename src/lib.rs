@@ -22,6 +22,7 @@
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
 //! | [`schedule`], [`serve`] | when the next run is due, and the daemon that runs it |
 //! | [`answer`] | what a person answers to a question of the queue |
+//! | [`metrics`] | figures of the nights and the stores, for Prometheus |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`demo`] | the store that `hypnos demo` builds |
 //! | [`panics`] | what happens when the program itself is wrong |
@@ -46,6 +47,7 @@ pub mod exit;
 pub mod failpoint;
 pub mod guard;
 pub mod memory;
+pub mod metrics;
 pub mod output;
 pub mod pace;
 pub mod panics;

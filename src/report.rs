@@ -30,6 +30,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 6] = [
+        Self::Idle,
+        Self::Applied,
+        Self::Partial,
+        Self::Refused,
+        Self::Skipped,
+        Self::Failed,
+    ];
+
     /// The stable name.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,17 +1,22 @@
-//! `hypnos status`: the last runs and what waits, from the state files alone. Opens no store and writes nothing.
+//! `hypnos status`: whether all is well, what waits, and the last runs, from the state files alone. Opens no store and
+//! writes nothing.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::Global;
-use crate::clock::Timestamp;
+use crate::clock::{self, Timestamp};
+use crate::config;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::output::Out;
+use crate::metrics::journal::{self, Journal};
+use crate::metrics::names::Drift;
+use crate::output::{Out, memory};
 use crate::pass::PassName;
-use crate::plan::Unread;
+use crate::plan::{QuestionKind, Unread};
 use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
 
 /// Runs shown per store.
@@ -28,7 +33,7 @@ pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result
         .filter(|store| names.is_empty() || names.contains(&store.name))
     {
         let dir = StateDir::new(&config.state_dir, &store.name);
-        let status = Status::read(&store.name, &dir)
+        let status = Status::read(store, &dir, clock::now())
             .map_err(|error| super::state_failure(&store.name, &error))?;
         status.print(out);
         if !status.damaged.is_empty() {
@@ -43,6 +48,16 @@ struct Status {
     store: String,
     /// The run that holds the lock, if one does.
     running: Option<String>,
+    /// When a run of all enabled passes last left nothing over.
+    last_success: Option<Timestamp>,
+    /// What somebody should look at, in a few words each.
+    attention: Vec<String>,
+    /// Questions that wait for a person, by kind; those that were put off are left out.
+    queue: BTreeMap<QuestionKind, u64>,
+    /// The age of the oldest of them.
+    queue_oldest_seconds: Option<i64>,
+    /// Disagreements that the passes last saw, by kind.
+    drift: BTreeMap<&'static str, u64>,
     /// Newest first.
     runs: Vec<Run>,
     open_intents: u64,
@@ -51,6 +66,8 @@ struct Status {
     /// State files of tenants that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<Unread>,
+    #[serde(skip)]
+    now: Timestamp,
 }
 
 #[derive(Debug, Serialize)]
@@ -145,42 +162,67 @@ impl Pass {
 }
 
 impl Status {
-    fn read(store: &str, dir: &StateDir) -> Result<Self, StateError> {
-        let running = dir.holder()?.map(|holder| holder.to_string());
+    fn read(store: &config::Store, dir: &StateDir, now: Timestamp) -> Result<Self, StateError> {
+        let journal = Journal::read(dir, &crate::metrics::enabled(store))?;
+        let (open_intents, damaged) = journal::open_intents(dir)?;
         let mut status = Self {
-            store: store.to_owned(),
-            running,
+            store: store.name.clone(),
+            running: dir.holder()?.map(|holder| holder.to_string()),
+            last_success: journal.last_success,
+            attention: Vec::new(),
+            queue: BTreeMap::new(),
+            queue_oldest_seconds: None,
+            drift: BTreeMap::new(),
             runs: Vec::new(),
-            open_intents: 0,
+            open_intents,
             settling: 0,
-            damaged: Vec::new(),
+            damaged: damaged.iter().map(unread).collect(),
+            now,
         };
+        status.take(&journal);
         if let Some(main) = dir.read(Partition::Main)? {
-            status.open_intents = main.count_open_intents()?;
             status.settling = main.sightings()?.len() as u64;
             for record in main.runs(RUNS)? {
                 let passes = main.passes_of(&record.row.run)?;
                 status.runs.push(Run::new(record, passes));
             }
         }
-        let tenants = dir.tenants()?;
-        for (name, error) in tenants.damaged {
-            status.damage(&name, &error);
-        }
-        for tenant in &tenants.names {
-            match open_intents(dir, tenant) {
-                Ok(open) => status.open_intents += open,
-                Err(error) => status.damage(tenant, &error),
-            }
-        }
+        status.attention = status.attention();
         Ok(status)
     }
 
-    fn damage(&mut self, partition: &str, error: &StateError) {
-        self.damaged.push(Unread {
-            partition: partition.into(),
-            problem: error.advice(),
-        });
+    fn take(&mut self, journal: &Journal) {
+        let drift = Drift::ALL.map(|kind| (kind.as_str(), journal.drift(kind)));
+        self.drift = drift.into_iter().filter(|(_, count)| *count > 0).collect();
+        let mut oldest: Option<Timestamp> = None;
+        for kind in QuestionKind::ALL {
+            let (count, since) = journal.waiting(kind, self.now);
+            if let Some(since) = since {
+                self.queue.insert(kind, count);
+                oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+            }
+        }
+        self.queue_oldest_seconds = oldest.map(|since| self.now.duration_since(since).as_secs());
+    }
+
+    fn attention(&self) -> Vec<String> {
+        let mut attention = Vec::new();
+        match self.runs.iter().find(|run| !run.passes.is_empty()) {
+            None => attention.push("no run yet".to_owned()),
+            Some(run) if run.exit != Some(0) && self.running.is_none() => {
+                attention.push(format!("the last run is {}", run.outcome));
+            }
+            Some(_) => {}
+        }
+        if self.open_intents > 0 && self.running.is_none() {
+            let open = self.open_intents;
+            attention.push(format!("{open} open intents: the next run finishes them"));
+        }
+        if !self.damaged.is_empty() {
+            let damaged = self.damaged.len();
+            attention.push(format!("{damaged} state files cannot be read"));
+        }
+        attention
     }
 
     fn print(&self, out: &mut Out) {
@@ -188,45 +230,92 @@ impl Status {
             out.object("status", self);
             return;
         }
-        out.line(&self.store);
+        out.line(&self.headline());
+        for problem in &self.attention {
+            out.line(&format!("  !          {problem}"));
+        }
+        for Unread { partition, problem } in &self.damaged {
+            out.line(&format!("             {partition}: {problem}"));
+        }
         if let Some(running) = &self.running {
-            out.line(&format!("  running: {running}"));
+            out.line(&format!("  running:   {running}"));
         }
-        if self.runs.is_empty() {
-            out.line("  no run yet");
+        if let Some(age) = self.queue_oldest_seconds {
+            let age = memory::age(jiff::SignedDuration::from_secs(age));
+            let queue = listed(&self.queue);
+            out.line(&format!(
+                "  queue      {queue}; the oldest waits for {age}: hypnos review"
+            ));
         }
-        for Run {
+        if !self.drift.is_empty() {
+            out.line(&format!(
+                "  drift      {}: hypnos check",
+                listed(&self.drift)
+            ));
+        }
+        if self.settling > 0 {
+            let settling = self.settling;
+            out.line(&format!(
+                "  settling   {settling} absences wait to be seen again"
+            ));
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            run.print(out, index == 0);
+        }
+    }
+
+    fn headline(&self) -> String {
+        let verdict = if self.attention.is_empty() {
+            "all is well"
+        } else {
+            "needs attention"
+        };
+        let success = match self.last_success {
+            Some(at) => format!("{} ago", memory::age(self.now.duration_since(at))),
+            None => "never".to_owned(),
+        };
+        format!("{}  {verdict}; last good run: {success}", self.store)
+    }
+}
+
+impl Run {
+    /// One line; of the newest run, one for each pass, too.
+    fn print(&self, out: &mut Out, in_full: bool) {
+        let Self {
             id,
             started_at,
             outcome,
             passes,
             ..
-        } in &self.runs
-        {
-            out.line(&format!("  {started_at:.0}  {outcome}  {id}"));
+        } = self;
+        let seconds: f64 = passes.iter().map(|pass| pass.seconds).sum();
+        let mut line = format!("  {started_at:.0}  {outcome:<11}  {seconds:>7.2} s  {id}");
+        if !in_full {
             for pass in passes {
-                out.line(&format!("    {}", pass.summary()));
+                for (action, count) in pass.applied.as_object().into_iter().flatten() {
+                    let _ = write!(line, "  {} {count} {action}", pass.name);
+                }
             }
         }
-        if self.open_intents > 0 {
-            out.line(&format!(
-                "  {} open intents: the next run finishes them",
-                self.open_intents
-            ));
-        }
-        for Unread { partition, problem } in &self.damaged {
-            out.line(&format!("  {partition}: {problem}"));
-        }
-        if self.settling > 0 {
-            out.line(&format!(
-                "  {} absences wait to be seen again",
-                self.settling
-            ));
+        out.line(&line);
+        for pass in passes.iter().filter(|_| in_full) {
+            out.line(&format!("    {}", pass.summary()));
         }
     }
 }
 
-fn open_intents(dir: &StateDir, tenant: &str) -> Result<u64, StateError> {
-    let state = dir.read(Partition::Tenant(tenant))?;
-    state.map_or(Ok(0), |state| state.count_open_intents())
+fn unread((partition, error): &(String, StateError)) -> Unread {
+    Unread {
+        partition: partition.as_str().into(),
+        problem: error.advice(),
+    }
+}
+
+/// `3 stale, 1 similar`.
+fn listed(counts: &BTreeMap<impl std::fmt::Display, u64>) -> String {
+    let parts: Vec<String> = counts
+        .iter()
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    parts.join(", ")
 }

@@ -103,6 +103,19 @@ impl Stores {
         })
     }
 
+    /// The rows alone, whether the vector store answers or not, and nothing checked: what does not fit is found when a
+    /// row database is opened.
+    #[must_use]
+    pub fn rows_alone(config: &config::Store, state_dir: &Path) -> Self {
+        Self {
+            name: config.name.as_str().into(),
+            config: config.clone(),
+            rows: RowStore::new(&config.rows),
+            vectors: None,
+            state: StateDir::new(state_dir, &config.name),
+        }
+    }
+
     /// Who still exists; `None` when the store has no owners table.
     ///
     /// # Errors
