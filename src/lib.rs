@@ -24,6 +24,7 @@
 //! | [`answer`] | what a person answers to a question of the queue |
 //! | [`metrics`] | figures of the nights and the stores, for Prometheus |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
+//! | [`log`] | what is logged, and how |
 //! | [`demo`] | the store that `hypnos demo` builds |
 //! | [`panics`] | what happens when the program itself is wrong |
 //! | [`pace`] | writing beside an agent that must not notice |
@@ -46,6 +47,7 @@ pub mod evaluation;
 pub mod exit;
 pub mod failpoint;
 pub mod guard;
+pub mod log;
 pub mod memory;
 pub mod metrics;
 pub mod output;

@@ -33,7 +33,13 @@ pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, F
         );
     }
     let config = super::load_file(&dir.join("hypnos.toml"))?;
-    let exit = super::run::run_with(&config, &engine::Options::new(now, "demo"), false, global, out)?;
+    let exit = super::run::run_with(
+        &config,
+        &engine::Options::new(now, "demo"),
+        false,
+        global,
+        out,
+    )?;
     if exit == Exit::Done {
         say(out, &where_to_look(dir));
     }

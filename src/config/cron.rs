@@ -12,7 +12,7 @@ use jiff::civil::{Date, Time};
 #[derive(Debug, Clone)]
 pub struct Cron {
     text: String,
-    cron: croner::Cron,
+    days: croner::Cron,
     times: Vec<Time>,
 }
 
@@ -30,10 +30,10 @@ impl Cron {
             .seconds(Seconds::Disallowed)
             .year(Year::Disallowed)
             .build();
-        let cron = parser.parse(text).ok()?;
-        let times = times_of_day(&cron);
+        let days = parser.parse(text).ok()?;
+        let times = times_of_day(&days);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let cron = Self { text, cron, times };
+        let cron = Self { text, days, times };
         cron.comes_true().then_some(cron)
     }
 
@@ -51,7 +51,7 @@ impl Cron {
     /// Whether it comes true on a date.
     #[must_use]
     pub fn is_on(&self, date: Date) -> bool {
-        let pattern = &self.cron.pattern;
+        let pattern = &self.days.pattern;
         let (Ok(month), Ok(day)) = (u32::try_from(date.month()), u32::try_from(date.day())) else {
             return false;
         };
@@ -89,9 +89,7 @@ fn times_of_day(cron: &croner::Cron) -> Vec<Time> {
         .collect();
     hours
         .flat_map(|hour| minutes.iter().map(move |minute| (hour, *minute)))
-        .filter_map(|(hour, minute)| {
-            Time::new(hour.cast_signed(), minute.cast_signed(), 0, 0).ok()
-        })
+        .filter_map(|(hour, minute)| Time::new(hour.cast_signed(), minute.cast_signed(), 0, 0).ok())
         .collect()
 }
 

@@ -58,11 +58,7 @@ fn write(dir: &StateDir, options: &Options, own: &RunReport) -> Result<(), State
     let main = dir.open(Partition::Main)?;
     main.begin_run(&run_row(options))?;
     for pass in &own.passes {
-        main.record_pass(
-            &options.run,
-            &pass_row(pass, options.now),
-            &totals_of(pass),
-        )?;
+        main.record_pass(&options.run, &pass_row(pass, options.now), &totals_of(pass))?;
     }
     main.finish_run(
         &options.run,

@@ -59,7 +59,7 @@ impl Alarm {
         let ringer = self.ringer.clone();
         let job = Job::new_one_shot(left + DROPPED, move |_, _| {
             // When it is full, the bell is ringing already.
-            drop(ringer.try_send(()));
+            let _ = ringer.try_send(());
         })?;
         self.set = Some((at, self.scheduler.add(job).await?));
         Ok(())

@@ -11,7 +11,6 @@ use super::alarm::Alarm;
 use super::health::Health;
 use super::http::{self, Pages};
 use super::manager::Manager;
-use super::probe::Probe;
 use super::retry::Retry;
 use super::signals::{Request, Signals};
 use super::work::{Ended, Standing, Task, Work};
@@ -58,16 +57,16 @@ pub(super) async fn run(config: Arc<Config>, load: Load) -> Result<Exit, Failure
     daemon.serve(listener);
     daemon.survey();
     daemon.catch_up(clock::now());
-    daemon.manager.ready();
+    Manager::ready();
     daemon.run(&mut signals).await;
     Ok(daemon.end(&mut signals).await)
 }
 
 impl Daemon {
     async fn new(config: Arc<Config>, load: Load) -> Result<Self, Failure> {
-        let alarm = Alarm::new().await.map_err(|error| {
-            Failure::new(Exit::Failed, format!("start the scheduler: {error}"))
-        })?;
+        let alarm = Alarm::new()
+            .await
+            .map_err(|error| Failure::new(Exit::Failed, format!("start the scheduler: {error}")))?;
         let last_good = nights::last_good(&config);
         Ok(Self {
             planner: Planner::new(Schedule::new(&config.schedule), clock::now()),
@@ -115,7 +114,10 @@ impl Daemon {
         }
         let missed = nights::missed(&self.config, self.planner.schedule(), now);
         if !missed.is_empty() {
-            tracing::info!(stores = missed.join(", "), "a run was missed: it starts now");
+            tracing::info!(
+                stores = missed.join(", "),
+                "a run was missed: it starts now"
+            );
             self.start(Task::Run, missed);
         }
     }
@@ -149,7 +151,7 @@ impl Daemon {
         let next = self.planner.next();
         self.metrics.set_next_run(next);
         self.alarm.set(next, now).await;
-        self.refresh(now);
+        self.refresh();
         self.manager.status(self.status());
     }
 
@@ -204,8 +206,17 @@ impl Daemon {
             }
         };
         let (outcome, exit) = (report.outcome(), report.exit().code());
-        tracing::info!(run = report.run, outcome, exit, seconds = report.seconds, "run ended");
-        self.last = Some(format!("{outcome} (exit {exit}) at {:.0}", report.started_at));
+        tracing::info!(
+            run = report.run,
+            outcome,
+            exit,
+            seconds = report.seconds,
+            "run ended"
+        );
+        self.last = Some(format!(
+            "{outcome} (exit {exit}) at {:.0}",
+            report.started_at
+        ));
         if ended.task == Task::Run {
             self.try_again(&report);
         }
@@ -231,40 +242,48 @@ impl Daemon {
         if self.retry.is_some() {
             tracing::warn!(stores, "away: tried again later");
         } else {
-            tracing::error!(stores, "away for all of schedule.retry_for: skipped until the next run");
+            tracing::error!(
+                stores,
+                "away for all of schedule.retry_for: skipped until the next run"
+            );
             self.start(Task::Skip, away);
         }
     }
 
     /// Reads again what changes without a run.
-    fn refresh(&mut self, now: Timestamp) {
+    fn refresh(&mut self) {
         if self.work.is_some() || self.refreshed.elapsed() < REFRESH {
             return;
         }
         self.refreshed = Stopwatch::start();
         let (metrics, config) = (Arc::clone(&self.metrics), Arc::clone(&self.config));
-        drop(spawn_blocking(move || metrics.refresh(&config, now)));
+        drop(spawn_blocking(move || metrics.refresh(&config)));
     }
 
     /// Reads the configuration again; one that is invalid changes nothing.
     fn reload(&mut self, now: Timestamp) {
-        self.manager.reloading();
+        Manager::reloading();
         match (self.load)() {
             Ok(config) => self.accept(Arc::new(config), now),
             Err(failure) => {
                 let Failure { message, hint, .. } = failure;
-                tracing::error!(error = message, hint, "the configuration is invalid: the one before it stays in force");
+                tracing::error!(
+                    error = message,
+                    hint,
+                    "the configuration is invalid: the one before it stays in force"
+                );
                 self.health.refuse();
             }
         }
-        self.manager.ready();
+        Manager::ready();
     }
 
     fn accept(&mut self, config: Arc<Config>, now: Timestamp) {
         if config.metrics.listen != self.config.metrics.listen {
             tracing::warn!("metrics.listen has changed: that takes a restart");
         }
-        self.planner.reschedule(Schedule::new(&config.schedule), now);
+        self.planner
+            .reschedule(Schedule::new(&config.schedule), now);
         self.metrics.reconfigure(&config);
         self.health.accept(Arc::clone(&config));
         self.retry = None;
@@ -276,17 +295,19 @@ impl Daemon {
     /// Lets the run at work finish its batch. A second signal, or a batch that takes too long, ends that as well: what
     /// was begun is finished by the next run.
     async fn end(mut self, signals: &mut Signals) -> Exit {
-        self.manager.stopping();
+        Manager::stopping();
         tracing::info!("ending");
         let Some(work) = &mut self.work else {
             return Exit::Done;
         };
         work.ask_to_end();
         tokio::select! {
-            ended = timeout(LAST_BATCH, work.ended()) => match ended {
-                Ok(_) => return Exit::Done,
-                Err(_) => tracing::warn!("the batch takes too long"),
-            },
+            ended = timeout(LAST_BATCH, work.ended()) => {
+                if ended.is_ok() {
+                    return Exit::Done;
+                }
+                tracing::warn!("the batch takes too long");
+            }
             () = second_end(signals) => tracing::warn!("asked to end twice"),
         }
         Exit::Interrupted
@@ -300,7 +321,10 @@ impl Daemon {
                 None => "no run is planned".to_owned(),
             },
         };
-        let away = self.retry.as_ref().map(|retry| format!("away: {}", retry.stores.join(", ")));
+        let away = self
+            .retry
+            .as_ref()
+            .map(|retry| format!("away: {}", retry.stores.join(", ")));
         let last = self.last.as_ref().map(|last| format!("last run {last}"));
         let parts: Vec<String> = [Some(now), last, away].into_iter().flatten().collect();
         parts.join("; ")

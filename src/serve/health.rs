@@ -97,3 +97,54 @@ impl Health {
         complaints
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{self, Env};
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn nightly() -> Arc<Config> {
+        let text = "[[store]]\nname = 'agent'\nrows.path = 'm.db'\n";
+        let path = Path::new("/etc/hypnos/hypnos.toml");
+        Arc::new(config::parse(text, path, &Env::default()).unwrap())
+    }
+
+    #[test]
+    fn a_run_is_overdue_after_two_periods() {
+        let health = Health::new(nightly(), None);
+        let complains = |now| health.complaints(at(now)).join("\n");
+        assert_eq!(complains("2026-11-30T12:00:00Z"), "last run: none yet");
+        health.ran(Some(at("2026-11-30T03:00:00.4Z")));
+        assert_eq!(complains("2026-12-02T02:59:59Z"), "");
+        assert_eq!(
+            complains("2026-12-02T03:00:00Z"),
+            "last run: 2026-11-30T03:00:00Z, more than two periods ago"
+        );
+    }
+
+    #[test]
+    fn an_invalid_file_is_complained_of_until_a_valid_one_is_read() {
+        let last = at("2026-11-30T03:00:00Z");
+        let health = Health::new(nightly(), Some(last));
+        health.refuse();
+        assert_eq!(health.complaints(last).len(), 1);
+        health.accept(nightly());
+        assert_eq!(health.complaints(last), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_run_that_hangs_is_an_ailment_for_as_long_as_it_does() {
+        let health = Health::new(nightly(), None);
+        assert_eq!(health.ailment(), None);
+        health.beat(true);
+        assert_eq!(health.ailment(), Some("a run hangs"));
+        health.beat(false);
+        assert_eq!(health.ailment(), None);
+    }
+}

@@ -62,7 +62,14 @@ async fn figures(State(pages): State<Pages>) -> impl IntoResponse {
 }
 
 async fn healthz(State(pages): State<Pages>) -> Response {
-    answer(pages.health.ailment().map(str::to_owned).into_iter().collect())
+    answer(
+        pages
+            .health
+            .ailment()
+            .map(str::to_owned)
+            .into_iter()
+            .collect(),
+    )
 }
 
 async fn readyz(State(pages): State<Pages>) -> Response {

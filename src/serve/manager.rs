@@ -28,12 +28,12 @@ impl Manager {
         third.clamp(Duration::from_millis(20), BEAT)
     }
 
-    pub(super) fn ready(&self) {
+    pub(super) fn ready() {
         notify(&[NotifyState::Ready]);
     }
 
     /// The configuration is being read again; [`Manager::ready`] ends that.
-    pub(super) fn reloading(&self) {
+    pub(super) fn reloading() {
         // Since systemd 253 the one message must carry the other.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => notify(&[NotifyState::Reloading, now]),
@@ -41,7 +41,7 @@ impl Manager {
         }
     }
 
-    pub(super) fn stopping(&self) {
+    pub(super) fn stopping() {
         notify(&[NotifyState::Stopping]);
     }
 

@@ -107,7 +107,10 @@ impl Nights {
             return Ok(());
         }
         self.whole.get_or_insert(run.row.started_at);
-        if [Exit::Done, Exit::LeftOver].map(Exit::code).contains(&end.exit) {
+        if [Exit::Done, Exit::LeftOver]
+            .map(Exit::code)
+            .contains(&end.exit)
+        {
             self.good.get_or_insert(run.row.started_at);
         }
         Ok(())

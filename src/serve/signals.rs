@@ -24,9 +24,8 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(Exit::Failed, format!("listen to signals: {error}"))
-            })
+            signal(kind)
+                .map_err(|error| Failure::new(Exit::Failed, format!("listen to signals: {error}")))
         };
         Ok(Self {
             hangup: listen(SignalKind::hangup())?,

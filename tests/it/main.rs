@@ -32,6 +32,7 @@ mod qdrant;
 mod replay;
 mod review;
 mod rows;
+mod serve;
 mod sightings;
 mod tenants;
 mod times;
