@@ -12,8 +12,11 @@ use crate::plan::QuestionKind;
 ///
 /// Hypnos removes what has expired, what belongs to owners who are gone and what has lost its other half from a memory
 /// store kept in SQLite and Qdrant; it leaves a report of everything it did and the means to take it back.
+///
+/// Without a command it is a daemon: it runs when [schedule] in the configuration says so, and serves its figures over
+/// HTTP. SIGTERM ends it after the batch at hand, SIGHUP makes it read the configuration again.
 #[derive(Debug, Parser)]
-#[command(name = "hypnos", version, arg_required_else_help = true, after_help = EXIT_STATUS)]
+#[command(name = "hypnos", version, after_help = EXIT_STATUS)]
 pub struct Cli {
     /// What applies to every command.
     #[command(flatten)]
@@ -24,6 +27,14 @@ pub struct Cli {
     /// A command other than a run.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Cli {
+    /// Whether this is the daemon.
+    #[must_use]
+    pub fn is_daemon(&self) -> bool {
+        self.command.is_none() && !self.run.run_now && !self.run.dry_run
+    }
 }
 
 /// Shown below every help page.
@@ -56,6 +67,18 @@ pub struct Global {
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
+    /// How to log; text without times where the journal of systemd has them
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// How to log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line.
+    Json,
 }
 
 /// When to use colour.

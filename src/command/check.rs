@@ -379,27 +379,3 @@ impl Report {
         }
     }
 }
-<<<<<<< HEAD
-
-fn drift_kind(finding: Finding) -> Option<&'static str> {
-    Some(match finding {
-        Finding::RowWithoutPoint => "row_without_point",
-        Finding::PointWithoutRow => "point_without_row",
-        Finding::PointWithoutNamespace => "point_without_namespace",
-        Finding::BrokenChain => "broken_chain",
-        Finding::Unreadable
-        | Finding::WithoutNamespace
-        | Finding::WithoutVector
-        | Finding::KeptApart
-        | Finding::Undated
-        | Finding::OverBudget
-        | Finding::WithoutKey
-        | Finding::PointWithoutKey
-        | Finding::Blocked
-        | Finding::UnreadNamespace
-        | Finding::RuleMismatch
-        | Finding::Settling => return None,
-    })
-}
-=======
->>>>>>> ops

@@ -18,6 +18,7 @@ mod generate;
 mod presets;
 mod review;
 mod run;
+mod serve;
 mod status;
 mod why;
 
@@ -35,8 +36,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             "--run-now and --dry-run go without a command",
         )),
         None if asked_to_run => run::run(cli, &mut out),
-        None => Err(Failure::new(Exit::Usage, "nothing to do")
-            .with_hint("say --run-now, --dry-run or a command")),
+        None => serve::serve(cli),
         Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
@@ -73,24 +73,26 @@ fn has_default_config() -> bool {
 
 /// Loads the configuration that the command line names, or the first default that exists.
 fn load(global: &Global) -> Result<Config, Failure> {
-    let path = match &global.config {
-        Some(path) => path.clone(),
-        None => DEFAULT_CONFIGS
-            .iter()
-            .map(PathBuf::from)
-            // One that cannot be looked at is not passed over: reading it says why.
-            .find(|path| path.try_exists().unwrap_or(true))
-            .ok_or_else(|| {
-                Failure::new(
-                    Exit::Config,
-                    format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")),
-                )
-                .with_hint(
-                    "name one with --config, or see what a small one looks like: hypnos demo",
-                )
-            })?,
-    };
-    load_file(&path)
+    load_file(&config_path(global)?)
+}
+
+/// Where the configuration is that the command line names, or the first default that exists.
+fn config_path(global: &Global) -> Result<PathBuf, Failure> {
+    if let Some(path) = &global.config {
+        return Ok(path.clone());
+    }
+    DEFAULT_CONFIGS
+        .iter()
+        .map(PathBuf::from)
+        // One that cannot be looked at is not passed over: reading it says why.
+        .find(|path| path.try_exists().unwrap_or(true))
+        .ok_or_else(|| {
+            Failure::new(
+                Exit::Config,
+                format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")),
+            )
+            .with_hint("name one with --config, or see what a small one looks like: hypnos demo")
+        })
 }
 
 fn load_file(path: &Path) -> Result<Config, Failure> {

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use jiff::SignedDuration;
-use uuid::Uuid;
 
 use crate::cli::{Cli, Global, RunArgs};
 use crate::clock::{self, Timestamp};
@@ -110,7 +109,7 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
         skip: args.skip.clone(),
         stores: args.store.clone(),
         accept: Acceptances(args.accept.clone()),
-        ..fresh(
+        ..Options::new(
             now,
             if args.dry_run {
                 "--dry-run"
@@ -129,19 +128,6 @@ fn check_passes(args: &RunArgs) -> Result<(), Failure> {
             Exit::Usage,
             format!("--only and --skip both name {pass}"),
         )),
-    }
-}
-
-/// A run of everything, with a new id.
-pub(super) fn fresh(now: Timestamp, command: &str) -> Options {
-    Options {
-        run: Uuid::now_v7().to_string(),
-        now,
-        only: Vec::new(),
-        skip: Vec::new(),
-        stores: Vec::new(),
-        accept: Acceptances::default(),
-        command: command.to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::journal::{
     after, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
 use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
-use super::{Observer, Options, passes};
+use super::{Observer, Options, Stopped, passes};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
@@ -15,6 +15,7 @@ use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
 use crate::guard::{Approved, Consent, approve};
+use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{ActionKind, Comparison, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport};
@@ -31,11 +32,11 @@ pub(super) fn run_store(
     cx: &Cx<'_>,
     report: &mut RunReport,
     observer: &mut dyn Observer,
-) -> Result<(), Failure> {
+) -> Result<(), Stopped> {
     let dir = StateDir::new(&config.state_dir, &store.name);
     let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
         Ok(stores) => stores,
-        Err(failure) => return Err(unopened(&dir, options, failure)),
+        Err(failure) => return Err(unopened(&dir, options, failure).into()),
     };
     let lock = lock(&dir, options)?;
     let states = States::open(dir, &stores.config).map_err(state_failure)?;
@@ -53,7 +54,10 @@ pub(super) fn run_store(
         options,
         cx: *cx,
     };
-    let result = run.passes(&mut own, observer);
+    let result = match panics::catch(|| run.passes(&mut own, observer)) {
+        Ok(result) => result.map_err(Stopped::Failed),
+        Err(panicked) => Err(Stopped::Panicked(panicked)),
+    };
     let end = run_end(&own, &result, after(options.now, watch.elapsed()));
     report.absorb(own);
     states
@@ -66,10 +70,10 @@ pub(super) fn run_store(
     result
 }
 
-fn run_end(own: &RunReport, result: &Result<(), Failure>, finished_at: Timestamp) -> RunEnd {
+fn run_end(own: &RunReport, result: &Result<(), Stopped>, finished_at: Timestamp) -> RunEnd {
     let (outcome, exit) = match result {
         Ok(()) => (own.outcome(), own.exit()),
-        Err(failure) => ("failed", failure.exit),
+        Err(stopped) => ("failed", stopped.exit()),
     };
     RunEnd {
         outcome: outcome.to_owned(),
@@ -95,21 +99,31 @@ impl StoreRun<'_> {
                 tracing::warn!(store = %self.stores.name, %pass, "switched off in the configuration: not run");
             }
         }
+        // A pass that panicked says that something about the store is not understood: it is left alone.
+        let mut has_panicked = false;
         for pass in passes(self.options, self.stores) {
             report.interrupted |= self.cx.stop.is_requested();
-            let pass_report = if report.interrupted {
+            let pass_report = if report.interrupted || has_panicked {
                 self.skipped(pass)
             } else if is_foreign {
                 refused_for_open_intents(self.stores, pass)
             } else {
                 let watch = Stopwatch::start();
-                let mut pass_report = self.pass(pass, report)?;
+                let worked = panics::catch(|| self.pass(pass, report));
+                has_panicked = worked.is_err();
+                let mut pass_report = match worked {
+                    Ok(pass_report) => pass_report?,
+                    Err(panicked) => self.panicked(pass, &panicked),
+                };
                 pass_report.seconds = watch.elapsed().as_secs_f64();
                 pass_report
             };
             self.record(&pass_report)?;
             observer.passed(&pass_report);
             report.passes.push(pass_report);
+        }
+        if has_panicked {
+            return Ok(());
         }
         self.prune(report)
     }
@@ -177,6 +191,12 @@ impl StoreRun<'_> {
 
     fn skipped(&self, pass: &dyn Pass) -> PassReport {
         PassReport::new(Arc::clone(&self.stores.name), pass.name(), Outcome::Skipped)
+    }
+
+    fn panicked(&self, pass: &dyn Pass, panicked: &Panicked) -> PassReport {
+        let mut report = self.skipped(pass);
+        fail(&mut report, panicked);
+        report
     }
 
     /// Plans, asks the guard, applies, and plans once more.

@@ -36,6 +36,7 @@ mod qdrant;
 mod replay;
 mod review;
 mod rows;
+mod serve;
 mod sightings;
 mod tenants;
 mod times;

@@ -19,6 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+pub mod daemon;
 pub mod page;
 pub mod qdrant;
 
