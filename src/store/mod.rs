@@ -15,6 +15,7 @@ use crate::state::{self, StateDir};
 use crate::stop::Stop;
 
 pub mod apart;
+pub mod copies;
 pub mod identity;
 pub mod image;
 pub mod rows;
