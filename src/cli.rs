@@ -143,6 +143,9 @@ pub enum Command {
         #[arg(long, value_name = "NAMESPACE")]
         namespace: Option<String>,
     },
+    /// Take, list or verify pairs of snapshots
+    #[command(subcommand)]
+    Snapshot(SnapshotVerb),
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print
@@ -151,6 +154,32 @@ pub enum Command {
     /// Measure how labelled pairs would be judged: precision, recall, F1
     #[command(subcommand)]
     Evaluate(Evaluate),
+}
+
+/// What to do about pairs of snapshots.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotVerb {
+    /// Take a pair now
+    Now {
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+    },
+    /// List the pairs, oldest first
+    List {
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+    },
+    /// Read pairs again to the last byte, and count what is in them
+    Verify {
+        /// The pair [default: all of them]
+        #[arg(value_name = "PAIR")]
+        pair: Option<String>,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+    },
 }
 
 /// What to measure.

@@ -179,7 +179,7 @@ impl Report {
                 Ok(plan) => {
                     report.take(&plan);
                     // A pass that is switched off still sees drift, but will do nothing about it.
-                    if pass.name().is_enabled(&stores.config.passes) && !plan.actions.is_empty() {
+                    if pass.name().is_enabled(&stores.config.passes) && !plan.is_empty() {
                         report.backlog.insert(plan.pass, plan.counts());
                     }
                 }

@@ -17,6 +17,7 @@ mod evaluate;
 mod presets;
 mod review;
 mod run;
+mod snapshot;
 mod status;
 mod why;
 
@@ -49,6 +50,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             namespace,
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
+        Some(Command::Snapshot(verb)) => snapshot::snapshot(verb, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
     match (exit, out.finish()) {

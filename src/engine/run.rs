@@ -1,5 +1,6 @@
 //! A run over one store: lock, journal, what was begun, the passes, and the tidying up.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use crate::failpoint::{Failpoint, hit};
 use crate::guard::{Approved, Consent, approve};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{ActionKind, Plan, Tally};
-use crate::report::{Applied, Outcome, PassReport, RunReport};
+use crate::report::{Applied, Outcome, PassReport, RunReport, add, count};
+use crate::snapshot::manifest::Purpose;
+use crate::snapshot::{Order, Shelf, SnapshotError, take};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
 use crate::store::sqlite::Access;
@@ -52,6 +55,7 @@ pub(super) fn run_store(
         states: &states,
         options,
         cx: *cx,
+        has_first_pair: Cell::new(false),
     };
     let result = run.passes(&mut own, observer);
     let end = run_end(&own, &result, after(options.now, watch.elapsed()));
@@ -85,6 +89,8 @@ struct StoreRun<'a> {
     states: &'a States,
     options: &'a Options,
     cx: Cx<'a>,
+    /// Whether this run took the first pair of the store, before its first removal.
+    has_first_pair: Cell<bool>,
 }
 
 impl StoreRun<'_> {
@@ -192,16 +198,59 @@ impl StoreRun<'_> {
             Err(error) => return Ok(failed_plan(self.stores, pass, &error)),
         };
         let mut report = PassReport::of_plan(&plan);
+        if pass.name() == PassName::Snapshot {
+            self.count_first_pair(&mut report);
+        }
         self.record_sightings(&plan)?;
         let Some(approved) = self.approved(pass, &view, plan, &mut report, run)? else {
             return Ok(report);
         };
-        if approved.plan().actions.is_empty() {
+        if approved.plan().is_empty() {
             report.outcome = report.judge();
-        } else {
-            self.apply(pass, approved, &mut report, run);
+            return Ok(report);
         }
+        if approved.plan().removes()
+            && let Err(error) = self.take_first_pair()
+        {
+            if error.is_interruption() {
+                run.interrupted = true;
+                return Ok(self.skipped(pass));
+            }
+            report.outcome = Outcome::Refused;
+            let error = chain(&error);
+            report.error = Some(format!("take the first pair before anything goes: {error}"));
+            return Ok(report);
+        }
+        self.apply(pass, approved, &mut report, run);
         Ok(report)
+    }
+
+    /// Takes a pair of a store that has none, before the first removal. Where the pass that takes pairs is switched off
+    /// or left out, somebody has decided to do without.
+    fn take_first_pair(&self) -> Result<(), SnapshotError> {
+        let config = &self.stores.config;
+        let is_wanted =
+            self.options.wants(PassName::Snapshot) && PassName::Snapshot.is_enabled(&config.passes);
+        if !is_wanted || !Shelf::new(&config.pairs).list()?.pairs.is_empty() {
+            return Ok(());
+        }
+        take(Order {
+            stores: self.stores,
+            purpose: Purpose::Run,
+            run: &self.options.run,
+            now: self.options.now,
+            cx: self.cx,
+        })?;
+        self.has_first_pair.set(true);
+        Ok(())
+    }
+
+    /// Counts the pair that was taken before the first removal for the pass that takes pairs.
+    fn count_first_pair(&self, report: &mut PassReport) {
+        if self.has_first_pair.get() {
+            count(&mut report.planned, ActionKind::Snapshot, 1);
+            count(&mut report.applied, ActionKind::Snapshot, 1);
+        }
     }
 
     /// Asks the guard; `None` when the plan must not be applied, which the report then says.
@@ -251,18 +300,22 @@ impl StoreRun<'_> {
         report: &mut PassReport,
         run: &mut RunReport,
     ) {
+        let planned = approved.plan().counts();
         let (applied, result) = apply::apply(approved, &self.job(pass.name()));
         run.interrupted |= applied.interrupted;
-        let left = apply::rest(&report.planned, &applied);
+        let left = apply::rest(&planned, &applied);
         let Applied {
             applied,
             skipped,
             failed,
             unread,
+            freed_bytes,
             interrupted,
         } = applied;
-        (report.applied, report.skipped, report.failed) = (applied, skipped, failed);
+        (report.skipped, report.failed) = (skipped, failed);
+        add(&mut report.applied, applied);
         report.unread.extend(unread);
+        report.freed_bytes = freed_bytes;
         if let Err(error) = result {
             report.residue = left;
             fail(report, &error);

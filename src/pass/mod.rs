@@ -9,8 +9,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::snapshot::SnapshotError;
 use crate::stop::Stop;
 use crate::store::rows::RowError;
+use crate::store::space::SpaceError;
 use crate::store::vectors::VectorError;
 use crate::view::View;
 
@@ -21,7 +23,9 @@ pub mod member;
 pub mod orphans;
 mod removal;
 pub mod review;
+pub mod snapshot;
 pub mod ttl;
+pub mod vacuum;
 
 /// The name of a pass: CLI argument, configuration table, metric label and journal key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,11 +39,22 @@ pub enum PassName {
     Decay,
     /// Memories that a person should look at again, and questions that have become void.
     Review,
+    /// Free pages of the databases.
+    Vacuum,
+    /// A pair of rows and points.
+    Snapshot,
 }
 
 impl PassName {
     /// Every pass, in the order in which they run.
-    pub const ALL: [Self; 4] = [Self::Ttl, Self::Orphans, Self::Decay, Self::Review];
+    pub const ALL: [Self; 6] = [
+        Self::Ttl,
+        Self::Orphans,
+        Self::Decay,
+        Self::Review,
+        Self::Vacuum,
+        Self::Snapshot,
+    ];
 
     /// The stable name.
     #[must_use]
@@ -49,6 +64,8 @@ impl PassName {
             Self::Orphans => "orphans",
             Self::Decay => "decay",
             Self::Review => "review",
+            Self::Vacuum => "vacuum",
+            Self::Snapshot => "snapshot",
         }
     }
 
@@ -60,7 +77,15 @@ impl PassName {
             Self::Orphans => passes.orphans.enabled,
             Self::Decay => passes.decay.enabled,
             Self::Review => passes.review.enabled,
+            Self::Vacuum => passes.vacuum.enabled,
+            Self::Snapshot => passes.snapshot.enabled,
         }
+    }
+
+    /// Whether the pass is about memories, and not about the files that hold them.
+    #[must_use]
+    pub fn is_about_memories(self) -> bool {
+        !matches!(self, Self::Vacuum | Self::Snapshot)
     }
 }
 
@@ -99,8 +124,15 @@ pub trait Pass: Send + Sync {
 
 /// The passes, in the order in which they run.
 #[must_use]
-pub fn registry() -> [&'static dyn Pass; 4] {
-    [&ttl::Ttl, &orphans::Orphans, &decay::Decay, &review::Review]
+pub fn registry() -> [&'static dyn Pass; 6] {
+    [
+        &ttl::Ttl,
+        &orphans::Orphans,
+        &decay::Decay,
+        &review::Review,
+        &vacuum::Vacuum,
+        &snapshot::Snapshot,
+    ]
 }
 
 /// What a long piece of work is given besides its input.
@@ -170,6 +202,15 @@ pub enum PassError {
     /// The state file could not be read.
     #[error("read state")]
     State(#[from] crate::state::StateError),
+    /// The space of a file could not be measured.
+    #[error("measure the databases")]
+    Space(#[from] SpaceError),
+    /// The pairs could not be read, or compared with the stores.
+    #[error("compare the stores with their newest pair")]
+    Snapshot(#[from] SnapshotError),
+    /// What the pass would do is not safe, or not possible, as things are.
+    #[error("{0}")]
+    Unsafe(String),
     /// A stop was requested.
     #[error("interrupted")]
     Interrupted,
@@ -180,7 +221,7 @@ impl PassError {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::NoRows { .. } => true,
+            Self::NoRows { .. } | Self::Unsafe(_) => true,
             Self::Owners(error) => matches!(error, RowError::NoOwners { .. }),
             _ => false,
         }
@@ -191,10 +232,11 @@ impl PassError {
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
-        matches!(
-            self,
-            Self::Interrupted | Self::Vectors(VectorError::Interrupted)
-        )
+        match self {
+            Self::Interrupted | Self::Vectors(VectorError::Interrupted) => true,
+            Self::Snapshot(error) => error.is_interruption(),
+            _ => false,
+        }
     }
 }
 
@@ -212,7 +254,7 @@ mod tests {
             "tttl"
                 .parse::<PassName>()
                 .unwrap_err()
-                .contains("ttl, orphans, decay, review")
+                .contains("ttl, orphans, decay, review, vacuum, snapshot")
         );
     }
 }

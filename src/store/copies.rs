@@ -9,15 +9,20 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::clock::Timestamp;
 use crate::config;
 use crate::failpoint::Injected;
+use crate::store::rows::RowError;
+use crate::store::sqlite::OpenError;
 use crate::store::vectors::{Selector, VectorError, VectorReader};
 
+/// The name of the copy of the first row database.
+pub const FIRST_ROWS: &str = "rows-1.db";
 /// Bytes read at once when a file is hashed.
 const CHUNK: usize = 1 << 20;
 
@@ -94,8 +99,13 @@ pub struct Count {
 impl Count {
     /// Counts one more.
     pub fn add(&mut self, id: &str, namespace: Option<&str>) {
-        self.total += 1;
         self.ids.add(id);
+        self.add_nameless(namespace);
+    }
+
+    /// Counts one more that has no usable id.
+    pub fn add_nameless(&mut self, namespace: Option<&str>) {
+        self.total += 1;
         let namespace = namespace.unwrap_or_default();
         if let Some(count) = self.namespaces.get_mut(namespace) {
             *count += 1;
@@ -206,6 +216,27 @@ pub trait PointCopies: Send {
     /// When the files are not what `copy` says, or cannot be opened.
     fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError>;
 
+    /// Whether the live place holds what a copy of it holds, which was begun `at` that instant. Points are derived from
+    /// rows, so that their ids and namespaces are enough.
+    ///
+    /// # Errors
+    ///
+    /// When one of the two cannot be read to the end.
+    fn is_current(
+        &self,
+        folder: &Path,
+        copy: &CopiedPoints,
+        at: Timestamp,
+    ) -> Result<bool, CopyError>;
+
+    /// Makes sure that nothing else has the live place open, as far as that can be told; a server has many clients, and
+    /// answers that nobody has.
+    ///
+    /// # Errors
+    ///
+    /// [`CopyError::InUse`].
+    fn require_idle(&self) -> Result<(), CopyError>;
+
     /// Puts a copy into a new place. Something of the same tag that an earlier attempt left is discarded first.
     ///
     /// # Errors
@@ -216,12 +247,13 @@ pub trait PointCopies: Send {
     /// The new place, as a vector store that can be opened.
     fn staged(&self, tag: &str) -> config::Vectors;
 
-    /// Makes the new place the live one. Doing it again, after it was cut off or was done, ends in the same state.
+    /// Makes the new place the live one. Doing it again, after it was cut off or was done, ends in the same state. With
+    /// `keep_old`, what was the live one stays beside it, where the backend can keep it.
     ///
     /// # Errors
     ///
     /// When it was not confirmed; then it must be done again.
-    fn switch(&self, tag: &str) -> Result<(), CopyError>;
+    fn switch(&self, tag: &str, keep_old: bool) -> Result<(), CopyError>;
 
     /// Removes whatever places of this tag are left, and never the live one. What is not there is no error.
     ///
@@ -235,6 +267,20 @@ pub trait PointCopies: Send {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
+    /// A database could not be opened.
+    #[error("open the database")]
+    Open(#[from] OpenError),
+    /// The row store.
+    #[error("read rows")]
+    Rows(#[from] RowError),
+    /// Something else has the database open.
+    #[error("{} is in use{by}", path.display())]
+    InUse {
+        /// The database.
+        path: PathBuf,
+        /// By whom, where that is known: `, by pid 7`.
+        by: String,
+    },
     /// The vector store.
     #[error("copy points")]
     Vectors(#[from] VectorError),

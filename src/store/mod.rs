@@ -16,10 +16,14 @@ use crate::stop::Stop;
 
 pub mod apart;
 pub mod copies;
+pub mod database;
+pub mod files;
 pub mod identity;
 pub mod image;
 pub mod rows;
+pub mod space;
 pub mod sqlite;
+pub mod swap;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};

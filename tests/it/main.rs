@@ -33,8 +33,10 @@ mod replay;
 mod review;
 mod rows;
 mod sightings;
+mod snapshot;
 mod tenants;
 mod times;
+mod vacuum;
 mod why;
 
 /// A file in this folder that no `mod` line names would never run.

@@ -115,6 +115,8 @@ settle = "0s"
 min_age = "0s"
 [pass.review]
 enabled = false
+[pass.snapshot]
+enabled = false
 [[store]]
 name = "agent"
 [store.rows]
