@@ -171,6 +171,21 @@ pub enum SnapshotVerb {
         #[arg(long, value_name = "STORE")]
         store: Vec<String>,
     },
+    /// Put a pair back: rows and points. The agent must be stopped; what is there now becomes a pair first
+    Restore {
+        /// The pair
+        #[arg(value_name = "PAIR")]
+        pair: String,
+        /// The store [default: the only one]
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Also what hypnos removed after the pair was taken; owners who were erased stay erased
+        #[arg(long)]
+        bring_back: bool,
+        /// When the present state cannot be copied: keep its files beside the new ones instead
+        #[arg(long)]
+        no_safety_pair: bool,
+    },
     /// Read pairs again to the last byte, and count what is in them
     Verify {
         /// The pair [default: all of them]

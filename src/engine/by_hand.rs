@@ -4,12 +4,13 @@ use super::Options;
 use super::journal::{after, injected, lock, run_row, state_failure, totals};
 use crate::apply::{self, Job, States};
 use crate::clock::Stopwatch;
-use crate::config;
+use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
-use crate::pass::PassName;
+use crate::pass::{Cx, PassName};
 use crate::report::Applied;
+use crate::snapshot::{SnapshotError, restore};
 use crate::state::{RunEnd, StateDir};
 
 /// Works under the lock of a store, and writes down that it did; `end` says how what was done is called.
@@ -41,6 +42,25 @@ pub(crate) fn in_a_run<T>(
         .and_then(|()| main.tidy())
         .map_err(state_failure)?;
     result
+}
+
+/// Deals with a restore that was cut off, under the lock of the store.
+pub(crate) fn finish_restore(
+    config: &Config,
+    store: &config::Store,
+    options: &Options,
+    cx: &Cx<'_>,
+) -> Result<(), Failure> {
+    let dir = StateDir::new(&config.state_dir, &store.name);
+    let failed = |error: SnapshotError| {
+        Failure::from(&error).while_doing("finish a restore that was cut off")
+    };
+    if restore::cut_off(&dir).map_err(failed)?.is_none() {
+        return Ok(());
+    }
+    let _lock = lock(&dir, options)?;
+    restore::resume(config, store, *cx).map_err(failed)?;
+    Ok(())
 }
 
 /// Finishes what earlier runs had begun.

@@ -36,7 +36,7 @@ mod pairs;
 mod run;
 mod verdict;
 
-pub use pairs::take_now;
+pub use pairs::{How, restore, take_now};
 
 pub(crate) use journal::{injected, state_failure};
 

@@ -8,7 +8,7 @@ use super::journal::{
     after, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
 use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
-use super::{Observer, Options, passes};
+use super::{Observer, Options, by_hand, passes};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
@@ -36,6 +36,7 @@ pub(super) fn run_store(
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
     let dir = StateDir::new(&config.state_dir, &store.name);
+    by_hand::finish_restore(config, store, options, cx)?;
     let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
         Ok(stores) => stores,
         Err(failure) => return Err(unopened(&dir, options, failure)),

@@ -32,6 +32,7 @@ use crate::store::vectors::VectorError;
 
 pub mod current;
 pub mod manifest;
+pub mod restore;
 pub mod retention;
 pub mod shelf;
 pub mod take;
@@ -85,6 +86,12 @@ pub enum SnapshotError {
         /// How many.
         open: u64,
     },
+    /// No pair of the present state can be taken before it is replaced.
+    #[error("take a safety pair of the present state: {reason}")]
+    NoSafety {
+        /// Why.
+        reason: String,
+    },
     /// The pair is not what it should be.
     #[error("{0}")]
     Damaged(String),
@@ -121,6 +128,9 @@ impl SnapshotError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoPair { .. } => Some("hypnos snapshot list shows the pairs"),
+            Self::NoSafety { .. } => Some(
+                "--no-safety-pair goes on without one, and keeps the present files beside the new ones",
+            ),
             Self::OpenIntents { .. } => Some("hypnos --run-now finishes them"),
             Self::Half {
                 source: CopyError::InUse { .. },

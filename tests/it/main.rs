@@ -30,6 +30,7 @@ mod points;
 mod presets;
 mod qdrant;
 mod replay;
+mod restore;
 mod review;
 mod rows;
 mod sightings;

@@ -194,6 +194,7 @@ fn the_first_pair_is_taken_before_anything_goes() {
     assert_eq!(memories, [4, 3]);
     // Later nights have one to go back to.
     world.memory("ana", now() - 40 * DAY, Some(7));
+    world.memory("ana", now(), None);
     assert_eq!(
         world.night().expect(0).pass("snapshot")["applied"],
         json!({"snapshot": 1})

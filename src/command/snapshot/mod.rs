@@ -5,11 +5,12 @@ use serde::Serialize;
 use crate::cli::{Global, SnapshotVerb};
 use crate::clock::{self, Timestamp};
 use crate::config::{self, Config};
-use crate::engine::{self, Options};
+use crate::engine::{self, How, Options};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::pass::{Cx, Silent};
+use crate::snapshot::restore::{Restored, TakenOut};
 use crate::snapshot::{Manifest, Pair, Shelf, SnapshotError, verify};
 use crate::stop::Stop;
 
@@ -23,6 +24,18 @@ pub(super) fn snapshot(
     match verb {
         SnapshotVerb::Now { store } => now(&config, store, out),
         SnapshotVerb::List { store } => list(&config, store, out),
+        SnapshotVerb::Restore {
+            pair,
+            store,
+            bring_back,
+            no_safety_pair,
+        } => {
+            let how = How {
+                bring_back: *bring_back,
+                keep_old: *no_safety_pair,
+            };
+            restore(&config, pair, store.as_deref(), how, global, out)
+        }
         SnapshotVerb::Verify { pair, store } => verify_all(&config, pair.as_deref(), store, out),
     }
 }
@@ -68,6 +81,79 @@ fn list(config: &Config, names: &[String], out: &mut Out) -> Result<Exit, Failur
         }
     }
     Ok(exit)
+}
+
+/// Puts a pair back, and checks the store as it is then.
+fn restore(
+    config: &Config,
+    pair: &str,
+    store: Option<&str>,
+    how: How,
+    global: &Global,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let store = the_store(config, store)?;
+    let stop = super::run::stop_on_signals()?;
+    let cx = Cx {
+        stop: &stop,
+        progress: &Silent,
+    };
+    let options = super::run::fresh(clock::now(), &format!("snapshot restore {pair}"));
+    let pair = Shelf::new(&store.pairs)
+        .find(pair)
+        .map_err(|error| Failure::from(&error))?;
+    let restored = engine::restore(config, store, &pair, how, &options, &cx)?;
+    if out.json {
+        out.object("restored", &restored);
+    } else {
+        out.line(&described(&restored));
+    }
+    super::check::check(std::slice::from_ref(&store.name), global, out)
+}
+
+fn described(restored: &Restored) -> String {
+    let Restored {
+        store,
+        pair,
+        safety_pair,
+        memories,
+        points,
+        taken_out,
+    } = restored;
+    let points = points.map_or(String::new(), |points| format!(", {points} points"));
+    let mut line = format!("{store}  restored {pair}: {memories} memories{points}");
+    let TakenOut {
+        memories,
+        marked,
+        points,
+    } = taken_out;
+    if memories + marked + points > 0 {
+        line.push_str(&format!(
+            "; removed later, and so again: {memories} memories, {marked} hidden, {points} points"
+        ));
+    }
+    if let Some(safety) = safety_pair {
+        line.push_str(&format!("; what was there before is pair {safety}"));
+    }
+    line
+}
+
+/// The store that is named, or the only one.
+fn the_store<'a>(config: &'a Config, name: Option<&str>) -> Result<&'a config::Store, Failure> {
+    match (name, &config.stores[..]) {
+        (None, [only]) => Ok(only),
+        (None, _) => Err(Failure::new(
+            Exit::Usage,
+            "there are several stores: say which with --store",
+        )),
+        (Some(name), stores) => {
+            super::check_store_names(config, &[name.to_owned()])?;
+            let mut named = stores.iter().filter(|store| store.name == name);
+            named
+                .next()
+                .ok_or_else(|| Failure::new(Exit::Usage, format!("no store named {name:?}")))
+        }
+    }
 }
 
 /// Verifies one pair, or every pair of the stores.
