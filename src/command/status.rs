@@ -1,4 +1,5 @@
-//! `hypnos status`: the last runs and what waits, from the state files alone. Opens no store and writes nothing.
+//! `hypnos status`: the last runs, what waits and the newest pair, from the state files and manifests alone. Opens no
+//! store and writes nothing.
 
 use std::fmt::Write as _;
 
@@ -6,12 +7,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::Global;
-use crate::clock::Timestamp;
-use crate::error::Failure;
+use crate::clock::{self, Timestamp};
+use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::pass::PassName;
 use crate::plan::Unread;
+use crate::snapshot::Shelf;
 use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
 
 /// Runs shown per store.
@@ -28,10 +30,11 @@ pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result
         .filter(|store| names.is_empty() || names.contains(&store.name))
     {
         let dir = StateDir::new(&config.state_dir, &store.name);
-        let status = Status::read(&store.name, &dir)
+        let mut status = Status::read(&store.name, &dir)
             .map_err(|error| super::state_failure(&store.name, &error))?;
+        status.read_pairs(&Shelf::new(&store.pairs), clock::now())?;
         status.print(out);
-        if !status.damaged.is_empty() {
+        if !status.damaged.is_empty() || !status.damaged_pairs.is_empty() {
             exit = Exit::LeftOver;
         }
     }
@@ -48,9 +51,25 @@ struct Status {
     open_intents: u64,
     /// Absences that wait to be believed.
     settling: u64,
+    newest_pair: Option<NewestPair>,
+    pairs: usize,
+    /// Pairs that cannot be believed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged_pairs: Vec<Unread>,
     /// State files of tenants that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<Unread>,
+}
+
+#[derive(Debug, Serialize)]
+struct NewestPair {
+    pair: String,
+    taken_at: Timestamp,
+    age_seconds: i64,
+    memories: u64,
+    points: Option<u64>,
+    rows_bytes: u64,
+    vectors_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -153,6 +172,9 @@ impl Status {
             runs: Vec::new(),
             open_intents: 0,
             settling: 0,
+            newest_pair: None,
+            pairs: 0,
+            damaged_pairs: Vec::new(),
             damaged: Vec::new(),
         };
         if let Some(main) = dir.read(Partition::Main)? {
@@ -174,6 +196,31 @@ impl Status {
             }
         }
         Ok(status)
+    }
+
+    /// Looks at the manifests of the pairs; their files are not read.
+    fn read_pairs(&mut self, shelf: &Shelf, now: Timestamp) -> Result<(), Failure> {
+        let listing = shelf.list().map_err(|error| Failure::from(&error))?;
+        self.pairs = listing.pairs.len();
+        self.newest_pair = listing.newest().map(|pair| {
+            let manifest = &pair.manifest;
+            let (rows_bytes, vectors_bytes) = manifest.bytes();
+            NewestPair {
+                pair: pair.name.clone(),
+                taken_at: manifest.taken_at,
+                age_seconds: now.duration_since(manifest.taken_at).as_secs(),
+                memories: manifest.memories(),
+                points: manifest.points.as_ref().map(|points| points.count.total),
+                rows_bytes,
+                vectors_bytes,
+            }
+        });
+        let damaged = listing.damaged.iter().map(|(name, error)| Unread {
+            partition: name.as_str().into(),
+            problem: chain(error),
+        });
+        self.damaged_pairs = damaged.collect();
+        Ok(())
     }
 
     fn damage(&mut self, partition: &str, error: &StateError) {
@@ -214,7 +261,16 @@ impl Status {
                 self.open_intents
             ));
         }
-        for Unread { partition, problem } in &self.damaged {
+        match &self.newest_pair {
+            None => out.line("  no pair yet"),
+            Some(pair) => out.line(&format!(
+                "  newest pair: {}, {} memories, {} bytes",
+                pair.pair,
+                pair.memories,
+                pair.rows_bytes + pair.vectors_bytes
+            )),
+        }
+        for Unread { partition, problem } in self.damaged.iter().chain(&self.damaged_pairs) {
             out.line(&format!("  {partition}: {problem}"));
         }
         if self.settling > 0 {

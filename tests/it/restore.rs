@@ -103,7 +103,8 @@ fn both_halves_are_as_they_were_and_what_was_there_became_a_pair() {
         assert_eq!(left_overs(&world), [""; 0]);
         // And back again.
         let safety = line["safety_pair"].as_str().unwrap();
-        restore(&world, safety, &[]).expect(0);
+        // A point whose row was gone then is so again, and told.
+        restore(&world, safety, &[]).expect(3);
         assert_eq!(state(&world), before);
     }
 }
@@ -125,7 +126,7 @@ fn what_was_removed_later_stays_removed_unless_a_person_wants_it() {
     );
     assert_eq!(world.ids(), [1, 2, 3].into());
     assert_eq!(world.point_rows(), [1, 2, 3].into());
-    let line = restored(&restore(&world, &pair, &["--bring-back"]).expect(0));
+    let line = restored(&restore(&world, &pair, &["--bring-back"]).expect(3));
     assert_eq!(
         line["taken_out"],
         json!({"memories": 0, "marked": 0, "points": 0})

@@ -461,3 +461,52 @@ fn a_locked_database_gives_no_pair() {
     world.run(&["snapshot", "now"]).expect(1);
     assert_eq!(names(&world), [""; 0]);
 }
+
+/// Runs hypnos so that no file may grow over so many KiB: what a full disk does, without one.
+fn cramped(world: &World, kib: u64, args: &[&str]) -> crate::support::Output {
+    let command = world.command(args);
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell
+        .arg("-c")
+        // dash counts blocks of 512 bytes.
+        .arg(format!(
+            "trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"",
+            kib * 2
+        ))
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(world.dir.path())
+        .env_clear();
+    crate::support::Output::of(&mut shell)
+}
+
+#[test]
+fn a_full_disk_leaves_the_last_pair_and_the_next_night_works() {
+    let mut world = world();
+    world.configure(
+        "[[store]]",
+        "[pass.vacuum]\nmin_free_bytes = \"64KiB\"\n[[store]]",
+    );
+    world.night().expect(0);
+    let first = names(&world);
+    world
+        .rows()
+        .execute_batch(
+            "CREATE TABLE ballast(x); INSERT INTO ballast VALUES (zeroblob(3000000)), (zeroblob(3000000));
+             DELETE FROM ballast WHERE rowid = 1",
+        )
+        .unwrap();
+    let before = (world.dump(), files(&shelf(&world)));
+    let night = cramped(&world, 1500, &["--run-now", "--json"]).expect(1);
+    assert_eq!(night.pass("vacuum")["outcome"], "failed", "{night:#?}");
+    let pass = night.pass("snapshot");
+    assert_eq!(pass["outcome"], "failed", "{night:#?}");
+    let error = pass["error"].as_str().unwrap();
+    assert!(error.starts_with("rows of main: copy "), "{error}");
+    assert_eq!((world.dump(), files(&shelf(&world))), before);
+    world.run(&["snapshot", "verify"]).expect(0);
+    let night = world.night().expect(0);
+    assert_eq!(night.pass("snapshot")["applied"], json!({"snapshot": 1}));
+    assert_eq!(night.pass("vacuum")["applied"], json!({"vacuum": 1}));
+    assert_eq!(names(&world).len(), first.len() + 1);
+}

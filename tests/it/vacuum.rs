@@ -166,15 +166,11 @@ fn rows_that_a_text_index_knows_by_number_are_not_numbered_anew() {
 
 #[test]
 fn a_stall_over_its_bound_is_refused_with_what_to_do() {
-    let mut world = hollow("");
+    let mut world = hollow("CREATE TABLE more(x); INSERT INTO more VALUES (zeroblob(2000000))");
     world.configure(
         "min_free_bytes = \"64KiB\"",
         "min_free_bytes = \"64KiB\"\nmax_stall = \"1ms\"",
     );
-    world
-        .rows()
-        .execute_batch("CREATE TABLE more(x); INSERT INTO more VALUES (zeroblob(2000000))")
-        .unwrap();
     let night = world.night().expect(3);
     let error = night.pass("vacuum")["error"].as_str().unwrap().to_owned();
     assert!(error.contains("maintenance window"), "{error}");

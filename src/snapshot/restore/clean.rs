@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{Home, Request, SnapshotError, state_of};
 use crate::clock::Timestamp;
+use crate::config::PointRule;
 use crate::memory::{Memory, MemoryId, Namespace, PointId, Role};
 use crate::plan::{ActionKind, Mark};
 use crate::state::{Gone, NamespaceHash, Partition, StateDir, Tombstone};
@@ -104,6 +105,8 @@ struct Cleaning<'a> {
 struct Doomed {
     delete: Vec<Memory>,
     mark: Vec<(Memory, ActionKind, Timestamp)>,
+    /// Points that were dropped because nothing stood behind them, and whether they were erased.
+    ghosts: BTreeMap<PointId, bool>,
 }
 
 impl Cleaning<'_> {
@@ -116,13 +119,25 @@ impl Cleaning<'_> {
     ) -> Result<(), SnapshotError> {
         let rows = RowStore::new(&self.request.store.rows);
         let staged = home.staged(tag);
+        let ghosts = tombstones
+            .iter()
+            .filter_map(|tombstone| match &tombstone.gone {
+                Gone::Point(point) => Some((point.clone(), tombstone.erased)),
+                Gone::Memory(_) => None,
+            })
+            .collect();
         let doomed = rows
             .reader(&staged)?
             .snapshot(|snapshot| -> Result<Doomed, RowError> {
-                let mut doomed = Doomed::default();
+                let mut doomed = Doomed {
+                    ghosts,
+                    ..Doomed::default()
+                };
                 let tombs = by_memory(tombstones);
                 snapshot.scan(&[Role::Point, Role::CreatedAt], &mut |memory| {
-                    self.sort(memory, &tombs, &mut doomed);
+                    if let Some(memory) = self.sort(memory, &tombs, &mut doomed) {
+                        self.keep_point(&memory, &mut doomed);
+                    }
                     ControlFlow::Continue(())
                 })?;
                 Ok(doomed)
@@ -132,13 +147,15 @@ impl Cleaning<'_> {
             .iter()
             .chain(doomed.mark.iter().map(|(memory, ..)| memory));
         let mut points = self.points_of(own)?;
+        // Where the payload names the row, nobody knows whether the pair has it: the next run drops such a point again.
+        let by_payload = self
+            .rule()
+            .is_some_and(|rule| matches!(rule.point_id, PointRule::Payload { .. }));
+        let ghosts = doomed.ghosts.iter();
         points.extend(
-            tombstones
-                .iter()
-                .filter_map(|tombstone| match &tombstone.gone {
-                    Gone::Point(point) => Some(point.clone()),
-                    Gone::Memory(_) => None,
-                }),
+            ghosts
+                .filter(|(_, erased)| **erased || !by_payload)
+                .map(|(id, _)| id.clone()),
         );
         taken_out.points += self.remove_points(&points)?;
         let mut writer = rows.writer(&staged)?;
@@ -148,20 +165,25 @@ impl Cleaning<'_> {
         Ok(())
     }
 
-    /// Decides about one memory of the pair.
-    fn sort(&self, memory: Memory, tombs: &BTreeMap<&MemoryId, &Tombstone>, doomed: &mut Doomed) {
+    /// Decides about one memory of the pair; answers it when it stays as it is.
+    fn sort(
+        &self,
+        memory: Memory,
+        tombs: &BTreeMap<&MemoryId, &Tombstone>,
+        doomed: &mut Doomed,
+    ) -> Option<Memory> {
         let namespace = memory.namespace.as_ref().map(NamespaceHash::of);
         if namespace.is_some_and(|namespace| self.erased.contains(&namespace)) {
             doomed.delete.push(memory);
-            return;
+            return None;
         }
         let Some(tomb) = memory.id.as_ref().and_then(|id| tombs.get(id)) else {
-            return;
+            return Some(memory);
         };
         let is_other = tomb.namespace.is_some() && tomb.namespace != namespace;
         let is_later = memory.created_at.earliest().is_some_and(|at| at > tomb.at);
         if is_other || is_later {
-            return;
+            return Some(memory);
         }
         match tomb.kind {
             ActionKind::End | ActionKind::SoftDelete | ActionKind::Supersede => {
@@ -169,6 +191,25 @@ impl Cleaning<'_> {
             }
             _ => doomed.delete.push(memory),
         }
+        None
+    }
+
+    /// A point that was dropped for want of a row stays where the pair has the row.
+    fn keep_point(&self, memory: &Memory, doomed: &mut Doomed) {
+        if let Some(rule) = self.rule().filter(|_| !doomed.ghosts.is_empty())
+            && let Derived::Id(id) = rule.derive(memory)
+            && doomed.ghosts.get(&id) == Some(&false)
+        {
+            doomed.ghosts.remove(&id);
+        }
+    }
+
+    fn rule(&self) -> Option<Rule<'_>> {
+        let vectors = self.request.store.vectors.as_ref()?;
+        Some(Rule {
+            point_id: &vectors.point_id,
+            rows: &self.request.store.rows,
+        })
     }
 
     /// The points of memories, by the rule of the store.
@@ -176,12 +217,8 @@ impl Cleaning<'_> {
         &self,
         memories: impl Iterator<Item = &'m Memory>,
     ) -> Result<Vec<PointId>, SnapshotError> {
-        let (Some(points), Some(vectors)) = (self.points, &self.request.store.vectors) else {
+        let (Some(points), Some(rule)) = (self.points, self.rule()) else {
             return Ok(Vec::new());
-        };
-        let rule = Rule {
-            point_id: &vectors.point_id,
-            rows: &self.request.store.rows,
         };
         let mut ids = Vec::new();
         let mut by_payload: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
@@ -338,23 +375,34 @@ fn delete(
             "memories that must not come back have no key to delete them by".into(),
         ));
     }
-    let removals = rows
-        .reader(staged)?
-        .snapshot(|snapshot| snapshot.removals(&ids))?;
-    if let Some((id, blocker)) = removals.blocked.first() {
-        return Err(SnapshotError::Damaged(format!(
-            "memory {id} was removed, and cannot be taken out of the pair: {blocker}"
-        )));
+    let mut deleted = 0;
+    let mut ids = ids;
+    while !ids.is_empty() {
+        let removals = rows
+            .reader(staged)?
+            .snapshot(|snapshot| snapshot.removals(&ids))?;
+        if let (true, Some((id, blocker))) = (removals.free.is_empty(), removals.blocked.first()) {
+            return Err(SnapshotError::Damaged(format!(
+                "memory {id} was removed, and cannot be taken out of the pair: {blocker}"
+            )));
+        }
+        let wanted: Vec<Wanted> = removals
+            .free
+            .into_iter()
+            .map(|(id, behind)| Wanted {
+                id,
+                behind: behind.into_iter().map(|expected| expected.id).collect(),
+            })
+            .collect();
+        deleted += delete_all(writer, &wanted)?;
+        // What stood in the way of these may be gone by now.
+        ids = removals.blocked.into_iter().map(|(id, _)| id).collect();
     }
-    let wanted: Vec<Wanted> = removals
-        .free
-        .into_iter()
-        .map(|(id, behind)| Wanted {
-            id,
-            behind: behind.into_iter().map(|expected| expected.id).collect(),
-        })
-        .collect();
-    let (mut rest, mut deleted) = (&wanted[..], 0);
+    Ok(deleted)
+}
+
+fn delete_all(writer: &mut Writer, wanted: &[Wanted]) -> Result<u64, SnapshotError> {
+    let (mut rest, mut deleted) = (wanted, 0);
     while !rest.is_empty() {
         let batch = &rest[..rest.len().min(BATCH)];
         let units = writer.units(batch, BATCH_BYTES)?;
