@@ -223,11 +223,11 @@ impl<'a> View<'a> {
     /// When they cannot be compared.
     pub fn is_current(
         &self,
-        shelf: &Shelf,
+        folder: &Shelf,
         pair: &Pair,
         cx: &Cx<'_>,
     ) -> Result<bool, SnapshotError> {
-        Ok(!self.is_changing && current::is_current(self.stores, shelf, pair, cx.stop)?)
+        Ok(!self.is_changing && current::is_current(self.stores, folder, pair, cx.stop)?)
     }
 
     /// Reads one row database.

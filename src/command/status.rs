@@ -199,8 +199,8 @@ impl Status {
     }
 
     /// Looks at the manifests of the pairs; their files are not read.
-    fn read_pairs(&mut self, shelf: &Shelf, now: Timestamp) -> Result<(), Failure> {
-        let listing = shelf.list().map_err(|error| Failure::from(&error))?;
+    fn read_pairs(&mut self, folder: &Shelf, now: Timestamp) -> Result<(), Failure> {
+        let listing = folder.list().map_err(|error| Failure::from(&error))?;
         self.pairs = listing.pairs.len();
         self.newest_pair = listing.newest().map(|pair| {
             let manifest = &pair.manifest;

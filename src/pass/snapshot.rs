@@ -23,8 +23,8 @@ impl Pass for Snapshot {
 
     fn plan(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError> {
         let mut plan = Plan::new(view.name(), PassName::Snapshot);
-        let shelf = Shelf::new(&view.config().pairs);
-        let listing = shelf.list()?;
+        let folder = Shelf::new(&view.config().pairs);
+        let listing = folder.list()?;
         let drop_pair = |pair: &str, reason| Upkeep::DropPair {
             pair: pair.to_owned(),
             reason,
@@ -40,7 +40,7 @@ impl Pass for Snapshot {
         }
         let reason = match listing.newest() {
             None => Some(SnapshotReason::First),
-            Some(newest) if view.is_current(&shelf, newest, cx)? => None,
+            Some(newest) if view.is_current(&folder, newest, cx)? => None,
             Some(_) => Some(SnapshotReason::Changed),
         };
         let mut pairs: Vec<_> = listing

@@ -330,3 +330,52 @@ impl CopyError {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(ids: &[(&str, &str)]) -> Count {
+        let mut count = Count::default();
+        for (id, namespace) in ids {
+            count.add(id, Some(namespace));
+        }
+        count
+    }
+
+    #[test]
+    fn order_does_not_matter_and_everything_else_does() {
+        let count = counted(&[("1", "user:a"), ("2", "user:b")]);
+        assert_eq!(count, counted(&[("2", "user:b"), ("1", "user:a")]));
+        for other in [
+            &[("1", "user:a")][..],
+            &[("1", "user:a"), ("3", "user:b")],
+            &[("1", "user:a"), ("1", "user:b")],
+            &[("1", "user:a"), ("2", "user:a")],
+            &[("12", "user:a"), ("", "user:b")],
+        ] {
+            assert_ne!(count, counted(other), "{other:?}");
+        }
+        let mut nameless = Count::default();
+        nameless.add_nameless(None);
+        assert_eq!((nameless.total, nameless.namespaces[""]), (1, 1));
+        assert_eq!(nameless.ids, IdSet::default());
+    }
+
+    #[test]
+    fn a_fingerprint_is_written_and_read() {
+        let ids = counted(&[("1", "user:a"), ("2", "user:b")]).ids;
+        let text = serde_json::to_string(&ids).unwrap();
+        assert_eq!(text.len(), 66);
+        assert_eq!(serde_json::from_str::<IdSet>(&text).unwrap(), ids);
+        for wrong in [
+            "\"\"",
+            "\"12\"",
+            "7",
+            &text.replace('"', "\"0"),
+            &text.to_uppercase().replace('0', "é"),
+        ] {
+            assert!(serde_json::from_str::<IdSet>(wrong).is_err(), "{wrong}");
+        }
+    }
+}

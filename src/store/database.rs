@@ -363,3 +363,113 @@ fn failed(doing: impl Into<String>) -> impl FnOnce(rusqlite::Error) -> CopyError
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMA: &str = "PRAGMA user_version = 7; CREATE TABLE t(a, b TEXT); CREATE TABLE k(x TEXT PRIMARY KEY) WITHOUT ROWID;
+         INSERT INTO t VALUES (1, 'one'), (2.5, NULL), (x'00', 'three'); INSERT INTO k VALUES ('b'), ('a');
+         CREATE VIRTUAL TABLE words USING fts5(b); INSERT INTO words VALUES ('one two')";
+
+    fn database(folder: &Path, mode: &str) -> (PathBuf, Connection) {
+        let path = folder.join("100% live?#.db");
+        let owner = Connection::open(&path).unwrap();
+        owner.pragma_update(None, "journal_mode", mode).unwrap();
+        owner.execute_batch(SCHEMA).unwrap();
+        (path, owner)
+    }
+
+    #[test]
+    fn a_copy_holds_what_is_committed_and_is_found_to_be_the_same() {
+        for mode in ["wal", "delete"] {
+            let dir = tempfile::tempdir().unwrap();
+            let (live, owner) = database(dir.path(), mode);
+            let target = dir.path().join("copy?.db");
+            copy(&live, &target, &Stop::default()).unwrap();
+            let counts = tables(&open_copy(&target).unwrap()).unwrap();
+            assert_eq!((counts["t"], counts["k"]), (3, 2));
+            assert_eq!(damage(&open_copy(&target).unwrap()).unwrap(), None);
+            let is_same = || same(&live, &target, &Stop::default()).unwrap();
+            assert!(is_same());
+            for (change, back) in [
+                ("INSERT INTO t VALUES (4, 'x')", "DELETE FROM t WHERE a = 4"),
+                (
+                    "UPDATE t SET a = '1' WHERE a = 1",
+                    "UPDATE t SET a = 1 WHERE a = '1'",
+                ),
+                (
+                    "UPDATE t SET b = 'ONE' WHERE a = 1",
+                    "UPDATE t SET b = 'one' WHERE a = 1",
+                ),
+                ("INSERT INTO k VALUES ('c')", "DELETE FROM k WHERE x = 'c'"),
+                ("PRAGMA user_version = 8", "PRAGMA user_version = 7"),
+                ("CREATE VIEW v AS SELECT 1", "DROP VIEW v"),
+            ] {
+                owner.execute_batch(change).unwrap();
+                assert!(!is_same(), "{mode}: {change}");
+                owner.execute_batch(back).unwrap();
+                assert!(is_same(), "{mode}: {back}");
+            }
+            owner.execute_batch("UPDATE words SET b = 'three'").unwrap();
+            assert!(!is_same(), "{mode}: what a text index holds counts");
+        }
+    }
+
+    #[test]
+    fn a_copy_takes_nobody_elses_place_and_leaves_none_when_it_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let (live, _owner) = database(dir.path(), "wal");
+        let target = dir.path().join("copy.db");
+        std::os::unix::fs::symlink(dir.path().join("nowhere"), &target).unwrap();
+        copy(&live, &target, &Stop::default()).unwrap_err();
+        assert!(target.is_symlink());
+        let target = dir.path().join("other.db");
+        copy(&dir.path().join("none.db"), &target, &Stop::default()).unwrap_err();
+        assert!(!target.exists());
+    }
+
+    #[test]
+    fn a_copy_that_was_cut_off_opens_and_has_no_tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cut.db");
+        durable::write_new(&path, b"", durable::PRIVATE).unwrap();
+        let conn = open_copy(&path).unwrap();
+        assert_eq!(damage(&conn).unwrap(), None, "SQLite finds nothing wrong");
+        assert!(tables(&conn).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_stamp_proves_nothing_about_a_file_that_was_just_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, owner) = database(dir.path(), "wal");
+        let stamp = Stamp::of(&path).unwrap();
+        let at = |seconds: i64| {
+            let latest = stamp.changed_ns.max(stamp.log_changed_ns);
+            Timestamp::from_nanosecond((latest + seconds * 1_000_000_000).into()).unwrap()
+        };
+        assert!(stamp.log_bytes > 0);
+        assert!(!stamp.proves(&stamp, at(1)));
+        assert!(stamp.proves(&stamp, at(3)));
+        owner.execute_batch("INSERT INTO t VALUES (9, 9)").unwrap();
+        let later = Stamp::of(&path).unwrap();
+        assert!(!stamp.proves(&later, at(3)));
+        drop(owner);
+        assert_eq!(Stamp::of(&path).unwrap().log_bytes, 0);
+    }
+
+    #[test]
+    fn a_staged_file_is_in_the_mode_of_the_original() {
+        let dir = tempfile::tempdir().unwrap();
+        let (live, _owner) = database(dir.path(), "wal");
+        let target = dir.path().join("copy.db");
+        copy(&live, &target, &Stop::default()).unwrap();
+        for (is_wal, mode) in [(true, "wal"), (false, "delete")] {
+            let staged = dir.path().join("staged.db");
+            stage(&target, &staged, is_wal).unwrap();
+            assert_eq!(journal_mode(&staged).unwrap(), mode);
+            assert!(same(&staged, &target, &Stop::default()).unwrap());
+            assert!(!sqlite::beside(&staged, "-wal").exists());
+        }
+    }
+}

@@ -338,3 +338,47 @@ impl SpaceError {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keyed(schema: &str) -> Option<String> {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(schema).unwrap();
+        keyed_by_rowid(&conn, &["memories"]).unwrap()
+    }
+
+    #[test]
+    fn a_table_is_keyed_by_rowid_when_something_may_know_its_rows_by_it() {
+        const FTS: &str = "CREATE VIRTUAL TABLE words USING fts5(body);";
+        for (schema, expected) in [
+            // Nothing could know.
+            ("CREATE TABLE memories(id TEXT PRIMARY KEY, body)", None),
+            ("CREATE TABLE memories(body); CREATE TABLE tags(t)", None),
+            // An index beside it: the configured table is what it is about.
+            ("CREATE TABLE memories(id TEXT PRIMARY KEY, body); FTS", Some("memories")),
+            ("CREATE TABLE MEMORIES(body); FTS", Some("MEMORIES")),
+            ("CREATE TABLE memories(id INT PRIMARY KEY, body); FTS", Some("memories")),
+            ("CREATE TABLE memories(id INTEGER PRIMARY KEY, body); CREATE TABLE tags(t); FTS", None),
+            ("CREATE TABLE memories(id TEXT PRIMARY KEY) WITHOUT ROWID; FTS", None),
+            // Named by an index or a trigger.
+            (
+                "CREATE TABLE notes(body); CREATE VIRTUAL TABLE w USING fts5(body, content = 'notes')",
+                Some("notes"),
+            ),
+            (
+                "CREATE TABLE notes(body); CREATE TABLE log(n); CREATE TRIGGER t AFTER DELETE ON notes BEGIN
+                   INSERT INTO log VALUES (old.RowID); END",
+                Some("log"),
+            ),
+            ("CREATE TABLE notes(body); CREATE VIEW v AS SELECT rowid FROM notes", Some("notes")),
+            ("CREATE TABLE notes(body); CREATE VIEW v AS SELECT rowids FROM (SELECT 1 AS rowids), notes", None),
+            // A part of an index whose module is not loaded looks like any table.
+            ("FTS CREATE TABLE words_more(x)", Some("words_more")),
+        ] {
+            let schema = schema.replace("FTS", FTS);
+            assert_eq!(keyed(&schema).as_deref(), expected, "{schema}");
+        }
+    }
+}

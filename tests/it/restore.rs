@@ -90,10 +90,13 @@ fn both_halves_are_as_they_were_and_what_was_there_became_a_pair() {
         upset(&mut world);
         let before = state(&world);
         assert_ne!(then, before);
-        let output = restore(&world, &pair, &[]).expect(0);
+        let output = restore(&world, &pair, &[]);
         let line = restored(&output);
         assert_eq!((&line["memories"], &line["points"]), (&json!(3), &json!(3)));
-        assert_eq!(output.objects("check")[0]["ok"], true, "{output:#?}");
+        // The other journal modes are a problem that a check tells of.
+        let code = if mode == "wal" { 0 } else { 3 };
+        assert_eq!(output.code, Some(code), "{output:#?}");
+        assert_eq!(output.objects("check")[0]["ok"], code == 0, "{output:#?}");
         assert_eq!(state(&world), then);
         let is: String = world
             .rows()
@@ -152,7 +155,10 @@ fn an_owner_who_was_erased_never_comes_back() {
         let pair = pair(&world);
         world
             .rows()
-            .execute("UPDATE users SET deleted_at = 1 WHERE id = 'bob'", [])
+            .execute(
+                "UPDATE users SET deleted_at = ?1 WHERE id = 'bob'",
+                [now() - DAY],
+            )
             .unwrap();
         let night = world.night().expect(0);
         assert_eq!(night.pass("orphans")["applied"]["delete"], 1, "{night:#?}");

@@ -1,5 +1,7 @@
 //! `hypnos snapshot`: take a pair, list the pairs, verify them, put one back.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 use crate::cli::{Global, SnapshotVerb};
@@ -128,12 +130,13 @@ fn described(restored: &Restored) -> String {
         points,
     } = taken_out;
     if memories + marked + points > 0 {
-        line.push_str(&format!(
+        let _ = write!(
+            line,
             "; removed later, and so again: {memories} memories, {marked} hidden, {points} points"
-        ));
+        );
     }
     if let Some(safety) = safety_pair {
-        line.push_str(&format!("; what was there before is pair {safety}"));
+        let _ = write!(line, "; what was there before is pair {safety}");
     }
     line
 }
