@@ -166,6 +166,9 @@ pub enum Command {
         #[arg(long, value_name = "NAMESPACE")]
         namespace: Option<String>,
     },
+    /// Take, list or verify pairs of snapshots
+    #[command(subcommand)]
+    Snapshot(SnapshotVerb),
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print
@@ -191,6 +194,47 @@ pub enum Generate {
     Completions {
         /// For which shell
         shell: clap_complete::Shell,
+    },
+}
+
+/// What to do about pairs of snapshots.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotVerb {
+    /// Take a pair now
+    Now {
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+    },
+    /// List the pairs, oldest first
+    List {
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+    },
+    /// Put a pair back: rows and points. The agent must be stopped; what is there now becomes a pair first
+    Restore {
+        /// The pair
+        #[arg(value_name = "PAIR")]
+        pair: String,
+        /// The store [default: the only one]
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+        /// Also what hypnos removed after the pair was taken; owners who were erased stay erased
+        #[arg(long)]
+        bring_back: bool,
+        /// When the present state cannot be copied: keep its files beside the new ones instead
+        #[arg(long)]
+        no_safety_pair: bool,
+    },
+    /// Read pairs again to the last byte, and count what is in them
+    Verify {
+        /// The pair [default: all of them]
+        #[arg(value_name = "PAIR")]
+        pair: Option<String>,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
     },
 }
 

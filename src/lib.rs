@@ -19,6 +19,7 @@
 //! | [`text`] | what two texts say, compared: the merge guard and the signals of a contradiction |
 //! | [`evaluation`] | those judgements, measured on labelled pairs |
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
+//! | [`snapshot`] | pairs of rows and points: taking, verifying, keeping and putting back |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
 //! | [`schedule`], [`serve`] | when the next run is due, and the daemon that runs it |
 //! | [`answer`] | what a person answers to a question of the queue |
@@ -58,6 +59,7 @@ pub mod plan;
 pub mod report;
 pub mod schedule;
 pub mod serve;
+pub mod snapshot;
 pub mod state;
 pub mod stop;
 pub mod store;

@@ -23,7 +23,8 @@ pub enum Outcome {
     Partial,
     /// The guard refused the plan, or the stores gave no ground to act on: nothing was changed.
     Refused,
-    /// The pass did not run, because an earlier one was interrupted or panicked, or because the daemon gave up its store.
+    /// The pass did not run, because an earlier one was interrupted or panicked, or because the daemon gave up its store;
+    /// or it put all of its work off, because the files were in use.
     Skipped,
     /// The pass failed; what it had begun is finished by the next run.
     Failed,
@@ -81,6 +82,8 @@ pub struct Applied {
     pub failed: Tally<ActionKind>,
     /// Row databases that could not be changed.
     pub unread: Vec<Unread>,
+    /// How many bytes the files have become smaller.
+    pub freed_bytes: u64,
     /// Whether a stop was requested before the end.
     pub interrupted: bool,
 }
@@ -93,17 +96,20 @@ impl Applied {
             skipped,
             failed,
             unread,
+            freed_bytes,
             interrupted,
         } = other;
         add(&mut self.applied, applied);
         add(&mut self.skipped, skipped);
         add(&mut self.failed, failed);
         self.unread.extend(unread);
+        self.freed_bytes += freed_bytes;
         self.interrupted |= interrupted;
     }
 }
 
-fn add(into: &mut Tally<ActionKind>, from: Tally<ActionKind>) {
+/// Adds counts to others.
+pub fn add(into: &mut Tally<ActionKind>, from: Tally<ActionKind>) {
     for (kind, count) in from {
         *into.entry(kind).or_default() += count;
     }
@@ -155,8 +161,19 @@ pub struct PassReport {
     /// What went wrong, when the pass failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// How many bytes the files have become smaller.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub freed_bytes: u64,
     /// How long it took.
     pub seconds: f64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl PassReport {
@@ -193,6 +210,7 @@ impl PassReport {
             refusal: None,
             hash: None,
             error: None,
+            freed_bytes: 0,
             seconds: 0.0,
         }
     }
@@ -203,6 +221,10 @@ impl PassReport {
     pub fn judge(&self) -> Outcome {
         let any = |tally: &Tally<ActionKind>| tally.values().any(|count| *count > 0);
         let is_blocked = self.findings.get(&Finding::Blocked).is_some_and(|n| *n > 0);
+        let is_put_off = self.pass == PassName::Vacuum && self.planned == self.skipped;
+        if is_put_off && any(&self.skipped) && self.unread.is_empty() {
+            return Outcome::Skipped;
+        }
         let is_left = any(&self.skipped) || any(&self.failed) || any(&self.residue);
         if is_left || is_blocked || !self.unread.is_empty() {
             Outcome::Partial

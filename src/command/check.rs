@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::metrics::names::Drift;
 use crate::output::Out;
 use crate::output::progress::Bars;
-use crate::pass::{Cx, PassError, PassName, Progress, Silent, registry};
+use crate::pass::{Cx, Pass, PassError, PassName, Progress, Silent, registry};
 use crate::plan::{Action, ActionKind, Finding, Plan, Tally, Unread};
 use crate::state::Partition;
 use crate::stop::Stop;
@@ -175,12 +175,14 @@ impl Report {
         let view = View::new(clock::now(), stores, &sightings);
         report.read_files(&view);
         report.read_vectors(&view);
-        for pass in registry() {
+        let enabled = |pass: &&dyn Pass| pass.name().is_enabled(&stores.config.passes);
+        let passes = registry().into_iter();
+        for pass in passes.filter(|pass| pass.name().is_about_memories() || enabled(pass)) {
             match pass.plan(&view, cx) {
                 Ok(plan) => {
                     report.take(&plan);
                     // A pass that is switched off still sees drift, but will do nothing about it.
-                    if pass.name().is_enabled(&stores.config.passes) && !plan.actions.is_empty() {
+                    if pass.name().is_enabled(&stores.config.passes) && !plan.is_empty() {
                         report.backlog.insert(plan.pass, plan.counts());
                     }
                 }

@@ -19,6 +19,7 @@ mod presets;
 mod review;
 mod run;
 mod serve;
+mod snapshot;
 mod status;
 mod why;
 
@@ -51,6 +52,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
         Some(Command::Generate(what)) => generate::generate(what, &mut out),
+        Some(Command::Snapshot(verb)) => snapshot::snapshot(verb, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
     match (exit, out.finish()) {

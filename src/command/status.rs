@@ -1,5 +1,5 @@
-//! `hypnos status`: whether all is well, what waits, and the last runs, from the state files alone. Opens no store and
-//! writes nothing.
+//! `hypnos status`: whether all is well, what waits, the last runs and the newest pair, from the state files and manifests
+//! alone. Opens no store and writes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +10,14 @@ use serde_json::Value;
 use crate::cli::Global;
 use crate::clock::{self, Timestamp};
 use crate::config;
-use crate::error::Failure;
+use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::metrics::journal::{self, Journal};
 use crate::metrics::names::Drift;
 use crate::output::{Out, memory};
 use crate::pass::PassName;
 use crate::plan::{QuestionKind, Unread};
+use crate::snapshot::Shelf;
 use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
 
 /// Runs shown per store.
@@ -33,10 +34,11 @@ pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result
         .filter(|store| names.is_empty() || names.contains(&store.name))
     {
         let dir = StateDir::new(&config.state_dir, &store.name);
-        let status = Status::read(store, &dir, clock::now())
+        let mut status = Status::read(store, &dir, clock::now())
             .map_err(|error| super::state_failure(&store.name, &error))?;
+        status.read_pairs(&Shelf::new(&store.pairs), clock::now())?;
         status.print(out);
-        if !status.damaged.is_empty() {
+        if !status.damaged.is_empty() || !status.damaged_pairs.is_empty() {
             exit = Exit::LeftOver;
         }
     }
@@ -63,11 +65,27 @@ struct Status {
     open_intents: u64,
     /// Absences that wait to be believed.
     settling: u64,
+    newest_pair: Option<NewestPair>,
+    pairs: usize,
+    /// Pairs that cannot be believed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged_pairs: Vec<Unread>,
     /// State files of tenants that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<Unread>,
     #[serde(skip)]
     now: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+struct NewestPair {
+    pair: String,
+    taken_at: Timestamp,
+    age_seconds: i64,
+    memories: u64,
+    points: Option<u64>,
+    rows_bytes: u64,
+    vectors_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -176,6 +194,9 @@ impl Status {
             runs: Vec::new(),
             open_intents,
             settling: 0,
+            newest_pair: None,
+            pairs: 0,
+            damaged_pairs: Vec::new(),
             damaged: damaged.iter().map(unread).collect(),
             now,
         };
@@ -225,6 +246,36 @@ impl Status {
         attention
     }
 
+    /// Looks at the manifests of the pairs; their files are not read.
+    fn read_pairs(&mut self, folder: &Shelf, now: Timestamp) -> Result<(), Failure> {
+        let listing = folder.list().map_err(|error| Failure::from(&error))?;
+        self.pairs = listing.pairs.len();
+        self.newest_pair = listing.newest().map(|pair| {
+            let manifest = &pair.manifest;
+            let (rows_bytes, vectors_bytes) = manifest.bytes();
+            NewestPair {
+                pair: pair.name.clone(),
+                taken_at: manifest.taken_at,
+                age_seconds: now.duration_since(manifest.taken_at).as_secs(),
+                memories: manifest.memories(),
+                points: manifest.points.as_ref().map(|points| points.count.total),
+                rows_bytes,
+                vectors_bytes,
+            }
+        });
+        let damaged = listing.damaged.iter().map(|(name, error)| Unread {
+            partition: name.as_str().into(),
+            problem: chain(error),
+        });
+        self.damaged_pairs = damaged.collect();
+        if !self.damaged_pairs.is_empty() {
+            let damaged = self.damaged_pairs.len();
+            self.attention
+                .push(format!("{damaged} pairs cannot be believed"));
+        }
+        Ok(())
+    }
+
     fn print(&self, out: &mut Out) {
         if out.json {
             out.object("status", self);
@@ -234,7 +285,7 @@ impl Status {
         for problem in &self.attention {
             out.line(&format!("  !          {problem}"));
         }
-        for Unread { partition, problem } in &self.damaged {
+        for Unread { partition, problem } in self.damaged.iter().chain(&self.damaged_pairs) {
             out.line(&format!("             {partition}: {problem}"));
         }
         if let Some(running) = &self.running {
@@ -258,6 +309,16 @@ impl Status {
             out.line(&format!(
                 "  settling   {settling} absences wait to be seen again"
             ));
+        }
+        match &self.newest_pair {
+            None => out.line("  pair       none yet"),
+            Some(pair) => out.line(&format!(
+                "  pair       {}: {} old, {} memories, {} bytes",
+                pair.pair,
+                memory::age(jiff::SignedDuration::from_secs(pair.age_seconds)),
+                pair.memories,
+                pair.rows_bytes + pair.vectors_bytes
+            )),
         }
         for (index, run) in self.runs.iter().enumerate() {
             run.print(out, index == 0);

@@ -98,6 +98,8 @@ pub struct Store {
     pub vectors: Option<Vectors>,
     /// The passes, with this store's own overrides applied.
     pub passes: Passes,
+    /// Where its snapshot pairs go: a folder in `snapshot_dir`.
+    pub pairs: PathBuf,
 }
 
 /// What the first run on a store may do.

@@ -11,6 +11,8 @@
 //! | `run` | a run over one store: what was begun, then the passes |
 //! | `dry_run` | the same, ending at the plans; writes nothing |
 //! | `verdict` | what the guard is asked, and how a pass that could not plan is reported |
+//! | `by_hand` | the frame of what a person asks for between two nights |
+//! | `pairs` | pairs of snapshots that a person asks for |
 //! | `journal` | the lock, and what is written down of a run |
 //! | `skip` | writing down that a store was given up |
 //!
@@ -31,15 +33,18 @@ use crate::report::{PassReport, RunReport, Unopened};
 use crate::state::IntentRecord;
 use crate::store::Stores;
 
+pub(crate) mod by_hand;
 mod dry_run;
 mod journal;
+mod pairs;
 mod run;
 mod skip;
 mod verdict;
 
+pub use pairs::{How, restore, take_now};
 pub use skip::skip;
 
-pub(crate) use journal::{after, injected, lock, run_row, state_failure, totals};
+pub(crate) use journal::{injected, state_failure};
 
 /// What a run is asked to do.
 #[derive(Debug, Clone)]

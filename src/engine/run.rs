@@ -1,5 +1,6 @@
 //! A run over one store: lock, journal, what was begun, the passes, and the tidying up.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::journal::{
     after, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
 use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
-use super::{Observer, Options, Stopped, passes};
+use super::{Observer, Options, Stopped, by_hand, passes};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
@@ -18,7 +19,9 @@ use crate::guard::{Approved, Consent, approve};
 use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{ActionKind, Comparison, Plan, Tally};
-use crate::report::{Applied, Outcome, PassReport, RunReport};
+use crate::report::{Applied, Outcome, PassReport, RunReport, add, count};
+use crate::snapshot::manifest::Purpose;
+use crate::snapshot::{Order, Shelf, SnapshotError, take};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
 use crate::store::sqlite::Access;
@@ -34,6 +37,7 @@ pub(super) fn run_store(
     observer: &mut dyn Observer,
 ) -> Result<(), Stopped> {
     let dir = StateDir::new(&config.state_dir, &store.name);
+    by_hand::finish_restore(config, store, options, cx)?;
     let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
         Ok(stores) => stores,
         Err(failure) => return Err(unopened(&dir, options, failure).into()),
@@ -53,6 +57,7 @@ pub(super) fn run_store(
         states: &states,
         options,
         cx: *cx,
+        has_first_pair: Cell::new(false),
     };
     let result = match panics::catch(|| run.passes(&mut own, observer)) {
         Ok(result) => result.map_err(Stopped::Failed),
@@ -89,6 +94,8 @@ struct StoreRun<'a> {
     states: &'a States,
     options: &'a Options,
     cx: Cx<'a>,
+    /// Whether this run took the first pair of the store, before its first removal.
+    has_first_pair: Cell<bool>,
 }
 
 impl StoreRun<'_> {
@@ -212,20 +219,63 @@ impl StoreRun<'_> {
             Err(error) => return Ok(failed_plan(self.stores, pass, &error)),
         };
         let mut report = PassReport::of_plan(&plan);
+        if pass.name() == PassName::Snapshot {
+            self.count_first_pair(&mut report);
+        }
         self.record_sightings(&plan)?;
         let Some(approved) = self.approved(pass, &view, plan, &mut report, run)? else {
             return Ok(report);
         };
-        if approved.plan().actions.is_empty() {
+        if approved.plan().is_empty() {
             report.outcome = report.judge();
             let compared = &approved.plan().compared;
             if let Err(error) = self.states.remember(pass.name(), compared) {
                 fail(&mut report, &error);
             }
-        } else {
-            self.apply(pass, approved, &mut report, run);
+            return Ok(report);
         }
+        if approved.plan().removes()
+            && let Err(error) = self.take_first_pair()
+        {
+            if error.is_interruption() {
+                run.interrupted = true;
+                return Ok(self.skipped(pass));
+            }
+            report.outcome = Outcome::Refused;
+            let error = chain(&error);
+            report.error = Some(format!("take the first pair before anything goes: {error}"));
+            return Ok(report);
+        }
+        self.apply(pass, approved, &mut report, run);
         Ok(report)
+    }
+
+    /// Takes a pair of a store that has none, before the first removal. Where the pass that takes pairs is switched off
+    /// or left out, somebody has decided to do without.
+    fn take_first_pair(&self) -> Result<(), SnapshotError> {
+        let config = &self.stores.config;
+        let is_wanted =
+            self.options.wants(PassName::Snapshot) && PassName::Snapshot.is_enabled(&config.passes);
+        if !is_wanted || !Shelf::new(&config.pairs).list()?.pairs.is_empty() {
+            return Ok(());
+        }
+        take(Order {
+            stores: self.stores,
+            purpose: Purpose::Run,
+            run: &self.options.run,
+            now: self.options.now,
+            cx: self.cx,
+        })?;
+        self.has_first_pair.set(true);
+        Ok(())
+    }
+
+    /// Counts the pair that was taken before the first removal for the pass that takes pairs.
+    fn count_first_pair(&self, report: &mut PassReport) {
+        if self.has_first_pair.get() {
+            count(&mut report.planned, ActionKind::Snapshot, 1);
+            count(&mut report.applied, ActionKind::Snapshot, 1);
+        }
     }
 
     /// Asks the guard; `None` when the plan must not be applied, which the report then says.
@@ -276,18 +326,22 @@ impl StoreRun<'_> {
         run: &mut RunReport,
     ) {
         let compared = approved.plan().compared.clone();
+        let planned = approved.plan().counts();
         let (applied, result) = apply::apply(approved, &self.job(pass.name()));
         run.interrupted |= applied.interrupted;
-        let left = apply::rest(&report.planned, &applied);
+        let left = apply::rest(&planned, &applied);
         let Applied {
             applied,
             skipped,
             failed,
             unread,
+            freed_bytes,
             interrupted,
         } = applied;
-        (report.applied, report.skipped, report.failed) = (applied, skipped, failed);
+        (report.skipped, report.failed) = (skipped, failed);
+        add(&mut report.applied, applied);
         report.unread.extend(unread);
+        report.freed_bytes = freed_bytes;
         if let Err(error) = result {
             report.residue = left;
             fail(report, &error);

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::engine::Observer;
 use crate::pass::PassName;
 use crate::plan::{
-    Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread,
+    Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread, Upkeep,
 };
 use crate::report::{Outcome, PassReport, RunReport, Unopened};
 use crate::state::{Intent, IntentRecord};
@@ -86,6 +86,10 @@ impl Observer for Printer<'_> {
             .as_ref()
             .map(|hash| format!("  plan {hash}"))
             .unwrap_or_default();
+        for upkeep in &plan.upkeep {
+            self.out
+                .line(&format!("{}  {}  {upkeep}", plan.store, plan.pass));
+        }
         let planned = counts(&report.planned).unwrap_or_else(|| "nothing to do".into());
         self.out.line(&format!(
             "{}  {}  would: {planned}{hash}",
@@ -133,6 +137,7 @@ fn summary(report: &PassReport) -> String {
         store,
         pass,
         outcome,
+        freed_bytes,
         seconds,
         ..
     } = report;
@@ -147,6 +152,9 @@ fn summary(report: &PassReport) -> String {
         if let Some(counts) = counts(tally) {
             let _ = write!(line, "  {name}{counts}");
         }
+    }
+    if *freed_bytes > 0 {
+        let _ = write!(line, "  {freed_bytes} bytes given back");
     }
     let _ = write!(line, "  {seconds:.2} s");
     line
@@ -413,6 +421,8 @@ struct PlanLine<'a> {
     #[serde(flatten)]
     report: &'a PassReport,
     actions: Vec<ActionLine<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    upkeep: &'a [Upkeep],
 }
 
 impl<'a> PlanLine<'a> {
@@ -420,6 +430,7 @@ impl<'a> PlanLine<'a> {
         Self {
             report,
             actions: plan.actions.iter().map(ActionLine::of).collect(),
+            upkeep: &plan.upkeep,
         }
     }
 }

@@ -9,16 +9,23 @@ use std::sync::Arc;
 
 use crate::config;
 use crate::error::Failure;
+use crate::exit::Exit;
 use crate::memory::Namespace;
 use crate::plan::Unread;
+use crate::snapshot::restore;
 use crate::state::{self, StateDir};
 use crate::stop::Stop;
 
 pub mod apart;
+pub mod copies;
+pub mod database;
+pub mod files;
 pub mod identity;
 pub mod image;
 pub mod rows;
+pub mod space;
 pub mod sqlite;
+pub mod swap;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
@@ -73,6 +80,8 @@ impl Stores {
         access: Access,
         stop: &Stop,
     ) -> Result<Self, Failure> {
+        let state = StateDir::new(state_dir, &config.name);
+        refuse_half_restored(&state)?;
         let rows = RowStore::new(&config.rows);
         // What does not fit is named at once, in all three.
         let mut problems: Vec<Failure> = Vec::new();
@@ -93,7 +102,6 @@ impl Stores {
         if let Some(problem) = Failure::of_all(&problems) {
             return Err(problem);
         }
-        let state = StateDir::new(state_dir, &config.name);
         Ok(Self {
             name: config.name.as_str().into(),
             config: config.clone(),
@@ -192,6 +200,19 @@ impl Stores {
                 problem: "its file is missing".into(),
             })
             .collect()
+    }
+}
+
+/// Refuses stores of which one half may be restored and the other not.
+fn refuse_half_restored(state: &StateDir) -> Result<(), Failure> {
+    match restore::cut_off(state) {
+        Ok(None) => Ok(()),
+        Ok(Some(pair)) => Err(Failure::new(
+            Exit::LeftOver,
+            format!("open the stores: the restore of pair {pair} was cut off"),
+        )
+        .with_hint("hypnos --run-now finishes it, or takes it back")),
+        Err(error) => Err(Failure::from(&error)),
     }
 }
 

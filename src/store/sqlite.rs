@@ -202,7 +202,7 @@ fn touch(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 /// The path of a file that `SQLite` keeps beside the database.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

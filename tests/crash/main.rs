@@ -18,6 +18,7 @@ mod support;
 
 mod fading;
 mod folding;
+mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,6 +170,10 @@ fn reached() -> impl Iterator<Item = Failpoint> {
         QueueBefore,
         QueueWritten,
     ];
+    let elsewhere = elsewhere
+        .into_iter()
+        .chain(snapshot::POINTS)
+        .collect::<Vec<_>>();
     Failpoint::ALL
         .into_iter()
         .filter(move |point| !elsewhere.contains(point))

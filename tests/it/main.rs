@@ -34,13 +34,16 @@ mod points;
 mod presets;
 mod qdrant;
 mod replay;
+mod restore;
 mod review;
 mod rows;
 mod serve;
 mod sightings;
+mod snapshot;
 mod tenants;
 mod times;
 mod units;
+mod vacuum;
 mod why;
 
 /// A file in this folder that no `mod` line names would never run.

@@ -119,6 +119,8 @@ min_age = "0s"
 enabled = false
 [pass.contradictions]
 enabled = false
+[pass.snapshot]
+enabled = false
 [[store]]
 name = "agent"
 [store.rows]

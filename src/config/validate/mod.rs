@@ -84,12 +84,12 @@ fn config(file: raw::File, env: &Env, checks: &mut Checks) -> Config {
     }
     Config {
         state_dir,
-        snapshot_dir,
         schedule: schedule(&file.schedule, checks),
         metrics: metrics(&file.metrics, checks),
         guard: guard(&file.guard, checks),
         undo_keep: checks.positive_duration(&file.undo.keep, days(30)),
-        stores: stores::stores(file.store, &file.pass, env, checks),
+        stores: stores::stores(file.store, &file.pass, &snapshot_dir, env, checks),
+        snapshot_dir,
     }
 }
 

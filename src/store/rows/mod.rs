@@ -11,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rusqlite::Connection;
+
 use crate::config;
 use crate::store::MAIN;
 
@@ -109,7 +111,7 @@ impl RowStore {
     /// The row database of a tenant, whether it exists or not; the one file in a store without tenants. `None` for a
     /// name that no folder or file can have, such as `../x`.
     #[must_use]
-    pub(in crate::store) fn partition(&self, tenant: &str) -> Option<Partition> {
+    pub fn partition(&self, tenant: &str) -> Option<Partition> {
         if !self.rows.is_per_tenant() {
             return Some(self.main());
         }
@@ -132,6 +134,12 @@ impl RowStore {
         })
     }
 
+    /// Whether there is one file per tenant.
+    #[must_use]
+    pub fn is_per_tenant(&self) -> bool {
+        self.rows.is_per_tenant()
+    }
+
     /// Whether something is where the file of a tenant would be, or might be: only a clear no is a no.
     #[must_use]
     pub fn has_file(&self, tenant: &str) -> bool {
@@ -147,6 +155,19 @@ impl RowStore {
     pub fn reader(&self, partition: &Partition) -> Result<Reader, RowError> {
         require_own_file(partition)?;
         Reader::open(partition, Arc::clone(&self.rows))
+    }
+
+    /// Reads a copy of a partition, which `conn` is connected to.
+    ///
+    /// # Errors
+    ///
+    /// When its schema does not fit the mapping.
+    pub fn reader_of_copy(
+        &self,
+        conn: Connection,
+        partition: &Partition,
+    ) -> Result<Reader, RowError> {
+        Reader::over(conn, partition, Arc::clone(&self.rows))
     }
 
     /// Opens a partition for writing.

@@ -15,6 +15,7 @@ pub mod point_id;
 pub mod qdrant;
 pub mod sqlite;
 
+use crate::store::copies::PointCopies;
 use crate::store::sqlite::{Access, OpenError};
 
 /// Opens the configured vector store. A Qdrant server is reached in the same way for reading and for writing.
@@ -39,6 +40,29 @@ pub fn open(
             stop.clone(),
         )?),
     })
+}
+
+/// How the points of a store copy themselves out and are put back; `None` for a store without vectors.
+///
+/// # Errors
+///
+/// When a Qdrant server cannot be spoken to.
+pub fn copies(
+    store: &config::Store,
+    stop: &Stop,
+) -> Result<Option<Box<dyn PointCopies>>, VectorError> {
+    let Some(vectors) = &store.vectors else {
+        return Ok(None);
+    };
+    Ok(Some(match &vectors.backend {
+        config::Backend::Qdrant(_) => {
+            return Err(VectorError::Refused {
+                call: "snapshot",
+                reason: "not known how".into(),
+            });
+        }
+        config::Backend::Sqlite(_) => Box::new(sqlite::SqliteCopies::new(store, stop)?),
+    }))
 }
 
 /// Points of one kind.
