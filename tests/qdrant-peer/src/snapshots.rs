@@ -4,6 +4,7 @@
 //! uploaded to be recovered from stays there too, without one; and removing a collection leaves them all.
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::{fs, path::Path};
@@ -43,7 +44,7 @@ impl Store {
             .sync_all()
             .map_err(internal)?;
         let checksum = sha256(file.path()).map_err(internal)?;
-        let path = unused_name(&dir, &real, self.peer_id());
+        let path = unused_name(&dir, &real, self.peer_id())?;
         durable::write(&beside(&path), checksum.as_bytes()).map_err(internal)?;
         file.persist(&path).map_err(internal)?;
         self.describe(&path).map_err(internal)
@@ -121,16 +122,20 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
 }
 
 fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn beside(snapshot: &Path) -> PathBuf {
     snapshot.with_added_extension(CHECKSUM_EXTENSION)
 }
 
-fn unused_name(dir: &Path, collection: &str, peer: u64) -> PathBuf {
-    (1_u64..)
+fn unused_name(dir: &Path, collection: &str, peer: u64) -> Answer<PathBuf> {
+    (1..10_000)
         .map(|number| dir.join(format!("{collection}-{peer}-{number:04}.{EXTENSION}")))
         .find(|path| !path.exists())
-        .unwrap_or_else(|| unreachable!("there are more numbers than files"))
+        .ok_or_else(|| internal("there are too many snapshots"))
 }

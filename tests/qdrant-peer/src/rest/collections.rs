@@ -80,6 +80,7 @@ struct AliasChange {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the names on the wire")]
 enum AliasAction {
     CreateAlias {
         collection_name: String,

@@ -1,6 +1,7 @@
 //! Snapshots and what is recovered from them.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -13,15 +14,17 @@ use crate::snapshots::{Snapshot, sha256};
 use crate::store::Store;
 
 pub(super) fn create(store: &Store, collection: &str) -> Answer<Value> {
-    store.create_snapshot(collection).map(described)
+    store
+        .create_snapshot(collection)
+        .map(|made| described(&made))
 }
 
 pub(super) fn list(store: &Store, collection: &str) -> Answer<Value> {
     let snapshots = store.list_snapshots(collection)?;
-    Ok(snapshots.into_iter().map(described).collect())
+    Ok(snapshots.iter().map(described).collect())
 }
 
-fn described(snapshot: Snapshot) -> Value {
+fn described(snapshot: &Snapshot) -> Value {
     json!({
         "name": snapshot.name,
         "creation_time": null,
@@ -63,8 +66,8 @@ pub(super) fn upload(store: &Store, call: &Call, body: &[u8]) -> Answer<Value> {
     let part = form::read(&call.content_type, body)?;
     let dir = store.snapshots_dir(&call.collection);
     fs::create_dir_all(&dir).map_err(internal)?;
-    let received = tempfile::NamedTempFile::new_in(&dir).map_err(internal)?;
-    fs::write(received.path(), part.contents).map_err(internal)?;
+    let mut received = tempfile::NamedTempFile::new_in(&dir).map_err(internal)?;
+    received.write_all(part.contents).map_err(internal)?;
     check_sum(
         received.path(),
         call.query.get("checksum").map(String::as_str),
