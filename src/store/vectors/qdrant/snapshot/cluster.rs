@@ -30,11 +30,14 @@ struct Peer {
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Shards {
     peer_id: u64,
-    shard_count: usize,
-    local_shards: Vec<LocalShard>,
-    remote_shards: Vec<RemoteShard>,
-    #[serde(default)]
-    shard_transfers: Vec<serde_json::Value>,
+    #[serde(rename = "shard_count")]
+    count: usize,
+    #[serde(rename = "local_shards")]
+    here: Vec<LocalShard>,
+    #[serde(rename = "remote_shards")]
+    elsewhere: Vec<RemoteShard>,
+    #[serde(default, rename = "shard_transfers")]
+    moving: Vec<serde_json::Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -87,29 +90,22 @@ impl ClusterStatus {
 impl Shards {
     /// The shards of the node that was asked.
     pub(super) fn local(&self) -> BTreeSet<u32> {
-        self.local_shards
-            .iter()
-            .map(|shard| shard.shard_id)
-            .collect()
+        self.here.iter().map(|shard| shard.shard_id).collect()
     }
 
     /// How many there are on all nodes.
     pub(super) fn count(&self) -> usize {
-        self.shard_count
+        self.count
     }
 
     /// Every node that holds shards, the one that was asked first; those to copy from are marked. An error is the
     /// reason why the collection cannot be copied whole.
     pub(super) fn nodes(&self, cluster: &ClusterStatus) -> Result<Vec<Node>, String> {
-        if !self.shard_transfers.is_empty() {
+        if !self.moving.is_empty() {
             return Err("shards are being moved between nodes".to_owned());
         }
         let mut nodes = vec![self.node(cluster, self.peer_id)];
-        let others: BTreeSet<u64> = self
-            .remote_shards
-            .iter()
-            .map(|shard| shard.peer_id)
-            .collect();
+        let others: BTreeSet<u64> = self.elsewhere.iter().map(|shard| shard.peer_id).collect();
         nodes.extend(others.into_iter().map(|peer| self.node(cluster, peer)));
         let mut missing: BTreeSet<u32> = self.all();
         let has_all = nodes.iter().position(|node| node.shards == missing);
@@ -130,21 +126,18 @@ impl Shards {
     }
 
     fn all(&self) -> BTreeSet<u32> {
-        let remote = self.remote_shards.iter().map(|shard| shard.shard_id);
+        let remote = self.elsewhere.iter().map(|shard| shard.shard_id);
         self.local().into_iter().chain(remote).collect()
     }
 
     fn node(&self, cluster: &ClusterStatus, peer_id: u64) -> Node {
         let is_active = |state: &str| state == "Active";
         let shards = if peer_id == self.peer_id {
-            let active = self
-                .local_shards
-                .iter()
-                .filter(|shard| is_active(&shard.state));
+            let active = self.here.iter().filter(|shard| is_active(&shard.state));
             active.map(|shard| shard.shard_id).collect()
         } else {
             let of_peer = self
-                .remote_shards
+                .elsewhere
                 .iter()
                 .filter(|shard| shard.peer_id == peer_id);
             let active = of_peer.filter(|shard| is_active(&shard.state));
