@@ -143,6 +143,24 @@ pub enum Command {
         #[arg(long, value_name = "NAMESPACE")]
         namespace: Option<String>,
     },
+    /// Put back what a run removed or hid, in both stores, as far as it was not changed since
+    Undo {
+        /// The run, as `hypnos status` lists it, or `last`: the last one that changed something
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Only what was done to this memory, or to this point without a memory
+        #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+        id: Option<String>,
+        /// Only this namespace
+        #[arg(long, value_name = "NAMESPACE")]
+        namespace: Option<String>,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+        /// List what would be put back, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print

@@ -40,12 +40,16 @@ pub enum Failpoint {
     QueueWritten,
     PassRecorded,
     PruneTenant,
+    UndoBefore,
+    UndoBegun,
+    UndoSettleBefore,
+    UndoSettled,
     RunFinished,
 }
 
 impl Failpoint {
     /// Every point, in the order in which a run comes by them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::RunBegun,
         Self::ReplayTenant,
         Self::IntentBefore,
@@ -64,6 +68,10 @@ impl Failpoint {
         Self::QueueWritten,
         Self::PassRecorded,
         Self::PruneTenant,
+        Self::UndoBefore,
+        Self::UndoBegun,
+        Self::UndoSettleBefore,
+        Self::UndoSettled,
         Self::RunFinished,
     ];
 
@@ -89,6 +97,10 @@ impl Failpoint {
             Self::QueueWritten => "queue.written",
             Self::PassRecorded => "pass.recorded",
             Self::PruneTenant => "prune.tenant",
+            Self::UndoBefore => "undo.before",
+            Self::UndoBegun => "undo.begun",
+            Self::UndoSettleBefore => "undo_settle.before",
+            Self::UndoSettled => "undo_settle.written",
             Self::RunFinished => "run.finished",
         }
     }

@@ -21,6 +21,7 @@
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
 //! | [`answer`] | what a person answers to a question of the queue |
+//! | [`undo`] | a run that is taken back |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`demo`] | the store that `hypnos demo` builds |
 //! | [`pace`] | writing beside an agent that must not notice |
@@ -53,4 +54,5 @@ pub mod state;
 pub mod stop;
 pub mod store;
 pub mod text;
+pub mod undo;
 pub mod view;

@@ -37,6 +37,7 @@ mod recheck;
 pub mod replay;
 mod rows;
 mod states;
+pub mod undo;
 
 pub use states::{PruneError, Pruned, States};
 

@@ -18,6 +18,7 @@ mod presets;
 mod review;
 mod run;
 mod status;
+mod undo;
 mod why;
 
 /// Does what the command line asks.
@@ -48,6 +49,21 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             store,
             namespace,
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
+        Some(Command::Undo {
+            run,
+            id,
+            namespace,
+            store,
+            dry_run,
+        }) => {
+            let what = undo::What {
+                run,
+                id: id.as_deref(),
+                namespace: namespace.as_deref(),
+                dry_run: *dry_run,
+            };
+            undo::undo(&what, store, &cli.global, &mut out)
+        }
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };

@@ -11,6 +11,7 @@
 //! | `run` | a run over one store: what was begun, then the passes |
 //! | `dry_run` | the same, ending at the plans; writes nothing |
 //! | `verdict` | what the guard is asked, and how a pass that could not plan is reported |
+//! | `by_hand` | the frame of what a person asks for between two nights |
 //! | `journal` | the lock, and what is written down of a run |
 //!
 //! A pass that fails is reported and does not keep the later ones from running; a store that cannot be opened does not
@@ -27,12 +28,13 @@ use crate::report::{PassReport, RunReport, Unopened};
 use crate::state::IntentRecord;
 use crate::store::Stores;
 
+pub(crate) mod by_hand;
 mod dry_run;
 mod journal;
 mod run;
 mod verdict;
 
-pub(crate) use journal::{after, injected, lock, run_row, state_failure, totals};
+pub(crate) use journal::{injected, state_failure};
 
 /// What a run is asked to do.
 #[derive(Debug, Clone)]

@@ -35,6 +35,7 @@ mod sightings;
 mod sql;
 #[cfg(test)]
 mod testing;
+mod undo;
 
 pub use compared::Compared;
 pub use error::StateError;
@@ -45,6 +46,7 @@ pub use lock::{Holder, RunLock};
 pub use partition::Partition;
 pub use queue::{Answer, Entry, key_of};
 pub use runs::{PassRow, RunEnd, RunRecord, RunRow};
+pub use undo::{Folded, TakenBack};
 
 /// The tenants that have a state file.
 #[derive(Debug, Default)]

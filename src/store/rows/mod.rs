@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::config;
 use crate::store::MAIN;
 
+mod carry;
 mod chains;
 mod dependents;
 mod edges;
@@ -37,7 +38,7 @@ pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, Standing};
 pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
-pub use restore::{LeftReason, LeftRow, Restored};
+pub use restore::{LeftReason, LeftRow, Restored, Return, Takeover};
 pub use writer::{Fate, Wanted, Writer};
 
 use mapping::TENANT;

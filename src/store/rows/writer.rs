@@ -288,13 +288,7 @@ impl Writer {
 
     /// The row as it is now, by its key.
     pub(super) fn current(&self, row: &RowImage) -> rusqlite::Result<Option<RowImage>> {
-        let Some(table) = self.bound.dependents.table(&row.table) else {
-            return Ok(None);
-        };
-        match table.key_of(row) {
-            Some(key) => table.fetch(&self.conn, &key),
-            None => Ok(None),
-        }
+        self.bound.current(&self.conn, row)
     }
 
     fn delete_unit(&self, unit: &Unit, walk: &Walk) -> Result<Fate, RowError> {

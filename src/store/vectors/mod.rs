@@ -157,6 +157,13 @@ pub trait VectorReader: Send {
     ///
     /// When they cannot be read.
     fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError>;
+
+    /// Of points that were captured, those that exist now and are not as they were, or share their id with another one.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    fn changed(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError>;
 }
 
 /// A vector store, seen from [`crate::apply`].

@@ -91,7 +91,7 @@ impl QdrantVectors {
     }
 
     /// Keeps those images whose point exists as they have it, and gives the ids of the other points that exist.
-    fn compare(&self, images: &mut Vec<&PointImage>) -> Result<BTreeSet<PointId>, VectorError> {
+    pub(super) fn compare(&self, images: &mut Vec<&PointImage>) -> Result<BTreeSet<PointId>, VectorError> {
         let ids: Vec<_> = images.iter().map(|image| image.id.clone()).collect();
         let mut points: BTreeMap<PointId, PointStruct> = BTreeMap::new();
         let mut others = BTreeSet::new();

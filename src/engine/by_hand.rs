@@ -1,0 +1,72 @@
+//! What a person asks for between two nights, under the same lock and in the same journal as a night.
+
+use super::journal::{after, injected, lock, run_row, state_failure, totals};
+use super::Options;
+use crate::apply::{self, Job, States};
+use crate::clock::Stopwatch;
+use crate::config;
+use crate::error::{Failure, chain};
+use crate::exit::Exit;
+use crate::failpoint::{Failpoint, hit};
+use crate::pass::PassName;
+use crate::report::Applied;
+use crate::state::{RunEnd, StateDir};
+
+/// Works under the lock of a store, and writes down that it did; `end` says how what was done is called.
+pub(crate) fn in_a_run<T>(
+    dir: StateDir,
+    store: &config::Store,
+    options: &Options,
+    end: impl FnOnce(&T) -> (&'static str, Exit),
+    work: impl FnOnce(&States) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let _lock = lock(&dir, options)?;
+    let watch = Stopwatch::start();
+    let states = States::open(dir, store).map_err(state_failure)?;
+    let main = states.main();
+    main.begin_run(&run_row(options)).map_err(state_failure)?;
+    hit(Failpoint::RunBegun).map_err(injected)?;
+    let result = work(&states);
+    let (outcome, exit) = match &result {
+        Ok(done) => end(done),
+        Err(failure) if failure.exit == Exit::Failed => ("failed", failure.exit),
+        Err(failure) => ("refused", failure.exit),
+    };
+    let end = RunEnd {
+        outcome: outcome.to_owned(),
+        exit: exit.code(),
+        finished_at: after(options.now, watch.elapsed()),
+    };
+    main.finish_run(&options.run, &end)
+        .and_then(|()| main.tidy())
+        .map_err(state_failure)?;
+    result
+}
+
+/// Finishes what earlier runs had begun.
+pub(crate) fn finish_earlier(job: &Job<'_>) -> Result<(), Failure> {
+    let replayed = apply::replay::replay(job).map_err(|error| {
+        Failure::new(Exit::Failed, chain(&error))
+            .while_doing("finish what an earlier run had begun")
+    })?;
+    for (pass, done) in &replayed.by_pass {
+        count(job.states, *pass, done)?;
+    }
+    match replayed.unread.first() {
+        // Nothing is changed before a person has decided about what was begun on other stores.
+        Some(unread) if replayed.foreign => Err(Failure::new(
+            Exit::LeftOver,
+            format!("{}: {}", unread.partition, unread.problem),
+        )),
+        _ if replayed.interrupted => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        _ => Ok(()),
+    }
+}
+
+/// Adds what was done to the counters of a pass.
+pub(crate) fn count(states: &States, pass: PassName, done: &Applied) -> Result<(), Failure> {
+    states
+        .main()
+        .add_totals(&totals(pass, done))
+        .map_err(state_failure)
+}
