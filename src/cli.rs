@@ -161,6 +161,24 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Erase an owner: every row, point and record of a namespace, with a certificate of each copy
+    Forget {
+        /// Whose memories, such as user:ana
+        #[arg(value_name = "NAMESPACE")]
+        namespace: String,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+        /// Count what would be erased, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask whether it is meant
+        #[arg(long, short)]
+        yes: bool,
+        /// Write the certificate to this file, as JSON
+        #[arg(long, value_name = "FILE")]
+        certificate: Option<PathBuf>,
+    },
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print

@@ -44,12 +44,17 @@ pub enum Failpoint {
     UndoBegun,
     UndoSettleBefore,
     UndoSettled,
+    ForgetBefore,
+    ForgetBegun,
+    ForgetStateBefore,
+    ForgetStateDone,
+    ForgetOverwritten,
     RunFinished,
 }
 
 impl Failpoint {
     /// Every point, in the order in which a run comes by them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::RunBegun,
         Self::ReplayTenant,
         Self::IntentBefore,
@@ -72,6 +77,11 @@ impl Failpoint {
         Self::UndoBegun,
         Self::UndoSettleBefore,
         Self::UndoSettled,
+        Self::ForgetBefore,
+        Self::ForgetBegun,
+        Self::ForgetStateBefore,
+        Self::ForgetStateDone,
+        Self::ForgetOverwritten,
         Self::RunFinished,
     ];
 
@@ -101,6 +111,11 @@ impl Failpoint {
             Self::UndoBegun => "undo.begun",
             Self::UndoSettleBefore => "undo_settle.before",
             Self::UndoSettled => "undo_settle.written",
+            Self::ForgetBefore => "forget.before",
+            Self::ForgetBegun => "forget.begun",
+            Self::ForgetStateBefore => "forget_state.before",
+            Self::ForgetStateDone => "forget_state.done",
+            Self::ForgetOverwritten => "forget.overwritten",
             Self::RunFinished => "run.finished",
         }
     }

@@ -21,7 +21,7 @@
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
 //! | [`answer`] | what a person answers to a question of the queue |
-//! | [`undo`] | a run that is taken back |
+//! | [`undo`], [`forget`] | a run that is taken back, an owner that is erased |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`demo`] | the store that `hypnos demo` builds |
 //! | [`pace`] | writing beside an agent that must not notice |
@@ -43,6 +43,7 @@ pub mod error;
 pub mod evaluation;
 pub mod exit;
 pub mod failpoint;
+pub mod forget;
 pub mod guard;
 pub mod memory;
 pub mod output;

@@ -131,7 +131,9 @@ impl Report {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let tallies = [&self.put_back, &self.already, &self.erased];
-        tallies.iter().all(|tally| tally.is_empty()) && self.left.is_empty() && self.reopened.is_empty()
+        tallies.iter().all(|tally| tally.is_empty())
+            && self.left.is_empty()
+            && self.reopened.is_empty()
     }
 
     fn outcome(&self) -> &'static str {
@@ -274,7 +276,8 @@ fn standing_reason(reason: Reason) -> Option<(&'static str, &'static str)> {
         | Reason::Contradiction { .. }
         | Reason::Similar { .. }
         | Reason::Void
-        | Reason::Answered { .. } => None,
+        | Reason::Answered { .. }
+        | Reason::Forgotten => None,
     }
 }
 

@@ -134,6 +134,15 @@ impl<'a> View<'a> {
         Ok(self.stores.listing()?.files)
     }
 
+    /// Every row database, those whose tenant the owners table does not know included.
+    ///
+    /// # Errors
+    ///
+    /// When the folder of the tenants cannot be listed.
+    pub fn files(&self) -> Result<Vec<Partition>, RowError> {
+        self.stores.rows.partitions()
+    }
+
     /// Whether something is where the file of a tenant would be.
     #[must_use]
     pub fn has_file(&self, tenant: &str) -> bool {

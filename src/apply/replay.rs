@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::failpoint::{Failpoint, hit};
 use crate::pace::Pace;
 use crate::pass::PassName;
-use crate::plan::{ActionKind, Unread};
+use crate::plan::{ActionKind, Reason, Unread};
 use crate::report::{Applied, count};
 use crate::state::{self, IntentRecord, Settled, SkipReason, State};
 use crate::store::rows::{Fate, Partition, Wanted, Writer};
@@ -190,6 +190,7 @@ fn replay_rows(
         let namespace = written.intent.namespace.as_ref();
         let same_owner =
             namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason));
+        let is_wanted = is_wanted || written.intent.reason == Reason::Forgotten;
         if is_wanted && same_owner && is_as_it_was(&mut writer, &written)? {
             go.push(written);
         } else {

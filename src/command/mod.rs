@@ -14,6 +14,7 @@ use crate::store;
 mod check;
 mod demo;
 mod evaluate;
+mod forget;
 mod presets;
 mod review;
 mod run;
@@ -63,6 +64,21 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
                 dry_run: *dry_run,
             };
             undo::undo(&what, store, &cli.global, &mut out)
+        }
+        Some(Command::Forget {
+            namespace,
+            store,
+            dry_run,
+            yes,
+            certificate,
+        }) => {
+            let what = forget::What {
+                namespace,
+                dry_run: *dry_run,
+                yes: *yes,
+                certificate: certificate.as_deref(),
+            };
+            forget::forget(&what, store, &cli.global, &mut out)
         }
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),

@@ -1,5 +1,6 @@
 //! `hypnos status`: the last runs and what waits, from the state files alone. Opens no store and writes nothing.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -11,8 +12,8 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::pass::PassName;
-use crate::plan::Unread;
-use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
+use crate::plan::{ActionKind, Unread};
+use crate::state::{ActionResult, Partition, PassRow, RunRecord, StateDir, StateError, Total};
 
 /// Runs shown per store.
 const RUNS: u32 = 5;
@@ -48,9 +49,55 @@ struct Status {
     open_intents: u64,
     /// Absences that wait to be believed.
     settling: u64,
+    /// Namespaces that are being erased.
+    #[serde(skip_serializing_if = "is_none")]
+    forgetting: u64,
+    /// How much of what each pass did was taken back, ever.
+    reversals: Vec<Reversal>,
     /// State files of tenants that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<Unread>,
+}
+
+/// What became of everything that a pass ever did to the stores.
+#[derive(Debug, Serialize)]
+struct Reversal {
+    pass: PassName,
+    applied: u64,
+    undone: u64,
+    /// The share that was taken back.
+    rate: f64,
+}
+
+impl Reversal {
+    fn of_all(totals: &[Total]) -> Vec<Self> {
+        let mut counts: BTreeMap<PassName, (u64, u64)> = BTreeMap::new();
+        for total in totals {
+            if matches!(total.action, ActionKind::Queue | ActionKind::Close) {
+                continue;
+            }
+            let (applied, undone) = counts.entry(total.pass).or_default();
+            match total.result {
+                ActionResult::Applied => *applied += total.count,
+                ActionResult::Undone => *undone += total.count,
+                ActionResult::Skipped | ActionResult::Failed => {}
+            }
+        }
+        let reversal = |(pass, (applied, undone)): (PassName, (u64, u64))| {
+            #[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+            let rate = undone as f64 / applied.max(undone) as f64;
+            Self {
+                pass,
+                applied,
+                undone,
+                rate,
+            }
+        };
+        let done = counts.into_iter();
+        done.filter(|(_, (applied, undone))| applied + undone > 0)
+            .map(reversal)
+            .collect()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -153,10 +200,14 @@ impl Status {
             runs: Vec::new(),
             open_intents: 0,
             settling: 0,
+            forgetting: 0,
+            reversals: Vec::new(),
             damaged: Vec::new(),
         };
         if let Some(main) = dir.read(Partition::Main)? {
             status.open_intents = main.count_open_intents()?;
+            status.forgetting = main.forgetting()?.len() as u64;
+            status.reversals = Reversal::of_all(&main.totals()?);
             status.settling = main.sightings()?.len() as u64;
             for record in main.runs(RUNS)? {
                 let passes = main.passes_of(&record.row.run)?;
@@ -217,6 +268,21 @@ impl Status {
         for Unread { partition, problem } in &self.damaged {
             out.line(&format!("  {partition}: {problem}"));
         }
+        if self.forgetting > 0 {
+            out.line(&format!(
+                "  {} owners are being forgotten: the next run goes on with it",
+                self.forgetting
+            ));
+        }
+        for reversal in self.reversals.iter().filter(|it| it.undone > 0) {
+            out.line(&format!(
+                "  {}: {} of {} actions were undone ({:.1} %)",
+                reversal.pass,
+                reversal.undone,
+                reversal.applied,
+                reversal.rate * 100.0
+            ));
+        }
         if self.settling > 0 {
             out.line(&format!(
                 "  {} absences wait to be seen again",
@@ -224,6 +290,11 @@ impl Status {
             ));
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn open_intents(dir: &StateDir, tenant: &str) -> Result<u64, StateError> {

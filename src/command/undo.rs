@@ -101,7 +101,11 @@ fn print(report: &Report, global: &Global, out: &mut Out) {
         return;
     }
     for action in report.actions.iter().take(LISTED) {
-        out.line(&format!("{}  would put back  {}", report.store, named(action)));
+        out.line(&format!(
+            "{}  would put back  {}",
+            report.store,
+            named(action)
+        ));
     }
     if report.actions.len() > LISTED {
         let more = report.actions.len() - LISTED;
@@ -123,7 +127,11 @@ fn headline(report: &Report) -> String {
         already,
         ..
     } = report;
-    let verb = if report.dry_run { "would put back" } else { "put back" };
+    let verb = if report.dry_run {
+        "would put back"
+    } else {
+        "put back"
+    };
     let done = match (counts(put_back), counts(already)) {
         (Some(counts), _) => format!("{verb} {counts}"),
         (None, Some(counts)) => format!("nothing left to put back: {counts} were before"),
@@ -144,14 +152,20 @@ fn notes(report: &Report) -> Vec<String> {
         ));
     }
     let left = report.left.iter().map(|line| ("left alone: ", line));
-    let incomplete = report.incomplete.iter().map(|line| ("not as it was: ", line));
+    let incomplete = report
+        .incomplete
+        .iter()
+        .map(|line| ("not as it was: ", line));
     let told: Vec<_> = left.chain(incomplete).collect();
     for (label, line) in told.iter().take(LISTED) {
         let words = line.words.unwrap_or_default();
         notes.push(format!("{label}{} {words}", named(line)));
     }
     if told.len() > LISTED {
-        notes.push(format!("and {} more: --json lists them all", told.len() - LISTED));
+        notes.push(format!(
+            "and {} more: --json lists them all",
+            told.len() - LISTED
+        ));
     }
     for again in &report.again {
         notes.push(format!(

@@ -1,7 +1,7 @@
 //! What a person asks for between two nights, under the same lock and in the same journal as a night.
 
-use super::journal::{after, injected, lock, run_row, state_failure, totals};
 use super::Options;
+use super::journal::{after, injected, lock, run_row, state_failure, totals};
 use crate::apply::{self, Job, States};
 use crate::clock::Stopwatch;
 use crate::config;

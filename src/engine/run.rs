@@ -14,6 +14,7 @@ use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
+use crate::forget;
 use crate::guard::{Approved, Consent, approve};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{ActionKind, Comparison, Plan, Tally};
@@ -90,6 +91,15 @@ struct StoreRun<'a> {
 impl StoreRun<'_> {
     fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
         let is_foreign = self.replay(report)?;
+        if !is_foreign && !report.interrupted {
+            report.replayed += forget::finish_earlier(
+                self.config,
+                &self.stores.config,
+                self.states,
+                self.options,
+                &self.cx,
+            )?;
+        }
         for pass in &self.options.only {
             if !pass.is_enabled(&self.stores.config.passes) {
                 tracing::warn!(store = %self.stores.name, %pass, "switched off in the configuration: not run");

@@ -266,10 +266,7 @@ fn describe_begun(store: &str, record: &IntentRecord) -> String {
         "would first finish"
     };
     let namespace = intent.namespace.as_ref().map_or("-", |ns| ns.as_str());
-    let mut line = format!(
-        "{store}  {pass}  {verb}  {}  {namespace}",
-        intent.kind
-    );
+    let mut line = format!("{store}  {pass}  {verb}  {}  {namespace}", intent.kind);
     for id in memories_of(intent).into_iter().chain(points_of(intent)) {
         let _ = write!(line, "  {id}");
     }

@@ -18,6 +18,7 @@ pub mod contradictions;
 pub mod decay;
 pub mod duplicates;
 mod live;
+pub mod erasure;
 pub mod member;
 pub mod orphans;
 mod removal;

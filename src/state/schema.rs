@@ -166,6 +166,12 @@ const VERSION_3: &str = "
 -- The run that takes it back, from before either store is touched; NULL again when it had to leave it.
 ALTER TABLE intents ADD COLUMN undo TEXT;
 CREATE INDEX intents_undo ON intents(id) WHERE undo IS NOT NULL AND undone_at IS NULL;
+
+-- Namespaces that are being erased: what a killed run left of one is erased by the next.
+CREATE TABLE forgetting(
+  namespace TEXT PRIMARY KEY,
+  begun_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 ";
 
 /// What a file says it is.

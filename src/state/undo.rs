@@ -289,7 +289,10 @@ mod tests {
             state.runs_with_deeds().unwrap(),
             BTreeSet::from(["run-1".to_owned()])
         );
-        assert_eq!(state.root_of(ids[0]).unwrap(), deletion(1).unit.map(|u| u.root));
+        assert_eq!(
+            state.root_of(ids[0]).unwrap(),
+            deletion(1).unit.map(|u| u.root)
+        );
         assert_eq!(state.root_of(IntentId(99)).unwrap(), None);
     }
 }

@@ -19,6 +19,7 @@ pub mod identity;
 pub mod image;
 pub mod rows;
 pub mod sqlite;
+pub mod traces;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
@@ -73,7 +74,7 @@ impl Stores {
         access: Access,
         stop: &Stop,
     ) -> Result<Self, Failure> {
-        let rows = RowStore::new(&config.rows);
+        let rows = RowStore::new(&config.rows).written_with(access);
         // What does not fit is named at once, in all three.
         let mut problems: Vec<Failure> = Vec::new();
         problems.extend(check_rows(&rows, config, access).err());
@@ -227,6 +228,6 @@ fn check(rows: &RowStore, partition: &Partition, access: Access) -> Result<(), R
     match access {
         // A dry run must find what would keep the run from writing.
         Access::Read => rows.reader(partition)?.explain(),
-        Access::Write => rows.writer(partition).map(drop),
+        Access::Write | Access::Erase => rows.writer(partition).map(drop),
     }
 }

@@ -16,6 +16,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod by_hand;
 mod fading;
 mod folding;
 
@@ -159,7 +160,9 @@ fn story(backend: Backend, failpoint: &str) -> String {
 /// one file.
 fn reached() -> impl Iterator<Item = Failpoint> {
     use Failpoint::{
+        ForgetBefore, ForgetBegun, ForgetOverwritten, ForgetStateBefore, ForgetStateDone,
         PruneTenant, PutBackBefore, PutBackDone, QueueBefore, QueueWritten, ReplayTenant,
+        UndoBefore, UndoBegun, UndoSettleBefore, UndoSettled,
     };
     let elsewhere = [
         PutBackBefore,
@@ -168,6 +171,15 @@ fn reached() -> impl Iterator<Item = Failpoint> {
         PruneTenant,
         QueueBefore,
         QueueWritten,
+        UndoBefore,
+        UndoBegun,
+        UndoSettleBefore,
+        UndoSettled,
+        ForgetBefore,
+        ForgetBegun,
+        ForgetStateBefore,
+        ForgetStateDone,
+        ForgetOverwritten,
     ];
     Failpoint::ALL
         .into_iter()

@@ -21,6 +21,7 @@ mod demo;
 mod dry_run;
 mod duplicates;
 mod evaluate;
+mod forget;
 mod guard;
 mod interrupt;
 mod links;
@@ -37,6 +38,7 @@ mod rows;
 mod sightings;
 mod tenants;
 mod times;
+mod undo;
 mod why;
 
 /// A file in this folder that no `mod` line names would never run.

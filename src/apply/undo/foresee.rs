@@ -72,7 +72,9 @@ impl Looking<'_> {
             };
             before = Some(last.id);
             let wanted = page.into_iter().filter(|record| self.scope.wants(record));
-            undone.actions.extend(self.page(wanted.collect(), home, &erased)?);
+            undone
+                .actions
+                .extend(self.page(wanted.collect(), home, &erased)?);
         }
     }
 

@@ -59,11 +59,7 @@ fn question(
     let (kind, reason, ids) = match (intent.reason, &intent.survivor) {
         (Reason::Duplicate { .. }, Some(survivor)) => {
             let pair = vec![memory.clone(), survivor.id.clone()];
-            (
-                QuestionKind::Similar,
-                Reason::Similar { members: 2 },
-                pair,
-            )
+            (QuestionKind::Similar, Reason::Similar { members: 2 }, pair)
         }
         (Reason::Faded { since }, _) => (
             QuestionKind::Unused,

@@ -121,7 +121,9 @@ impl Why {
     pub fn explain(self) -> &'static str {
         match self {
             Self::Changed => "was changed since, or its key is another row's by now",
-            Self::Gone => "has gone since: a later run may have taken it, which is to be undone first",
+            Self::Gone => {
+                "has gone since: a later run may have taken it, which is to be undone first"
+            }
             Self::ParentGone => "refers to a row that is not there",
             Self::Refused => "is refused by a constraint or a trigger",
             Self::SchemaChanged => "is of a table that is not what it was",
@@ -449,8 +451,7 @@ impl<'a> Undoing<'a> {
         let restored = self.put_back(&returns)?;
         for ((place, item), restored) in places.into_iter().zip(returns).zip(restored) {
             let record = &records[place];
-            let is_back =
-                restored.is_back || self.is_back_by_replay(record, siblings)?;
+            let is_back = restored.is_back || self.is_back_by_replay(record, siblings)?;
             let returned = &mut returned[place];
             if !is_back {
                 let reason = restored.left.first().map(|left| left.reason);

@@ -104,7 +104,7 @@ impl Bound {
     /// The row as it is now, by its key.
     pub(super) fn current(
         &self,
-        conn: &Connection, 
+        conn: &Connection,
         row: &RowImage,
     ) -> rusqlite::Result<Option<RowImage>> {
         let table = self.dependents.table(&row.table);
@@ -237,7 +237,10 @@ impl Writer {
         if !restored.is_back {
             return Ok(());
         }
-        if let Some(takeover) = takeover.as_ref().filter(|_| !matches!(standing, Standing::Back)) {
+        if let Some(takeover) = takeover
+            .as_ref()
+            .filter(|_| !matches!(standing, Standing::Back))
+        {
             let kept = self.hand_back(takeover, &unit.root)?;
             restored.left.extend(kept);
         }
@@ -258,10 +261,14 @@ impl Writer {
             return Ok(Some(LeftReason::SchemaChanged));
         };
         let values = std::iter::once(was.clone()).chain(key);
-        self.attempt(&table.update_sql([column]), params_from_iter(values), || {
-            let row = self.current(root)?;
-            Ok(row.is_some_and(|row| row.get(column) == Some(was)))
-        })
+        self.attempt(
+            &table.update_sql([column]),
+            params_from_iter(values),
+            || {
+                let row = self.current(root)?;
+                Ok(row.is_some_and(|row| row.get(column) == Some(was)))
+            },
+        )
     }
 
     /// Takes from the memory that took over what it got. Gives the row when it has to be left as it is.
@@ -294,11 +301,20 @@ impl Writer {
             None
         } else {
             let sql = mapping.table.update_sql(columns.iter().map(String::as_str));
-            let key = mapping.table.key_of(&now).map_or(Vec::new(), |key| key.values());
-            self.attempt(&sql, params_from_iter(values.into_iter().chain(key)), || {
-                let row = mapping.fetch(&self.conn, &survivor.id)?;
-                Ok(row.is_some_and(|row| back.set.iter().all(|(name, v)| row.get(name) == Some(v))))
-            })?
+            let key = mapping
+                .table
+                .key_of(&now)
+                .map_or(Vec::new(), |key| key.values());
+            self.attempt(
+                &sql,
+                params_from_iter(values.into_iter().chain(key)),
+                || {
+                    let row = mapping.fetch(&self.conn, &survivor.id)?;
+                    Ok(row.is_some_and(|row| {
+                        back.set.iter().all(|(name, v)| row.get(name) == Some(v))
+                    }))
+                },
+            )?
         };
         let kept = back.is_kept.then_some(LeftReason::Changed);
         Ok(refused.or(kept).and_then(left))
