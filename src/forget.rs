@@ -24,7 +24,7 @@ use crate::guard::{Census, Consent, approve};
 use crate::memory::Namespace;
 use crate::pass::erasure;
 use crate::pass::{Cx, PassName};
-use crate::plan::{ActionKind, Tally};
+use crate::plan::{ActionKind, Tally, Unread};
 use crate::report::count;
 use crate::state::{Held, NamespaceHash, Partition, State, StateDir};
 use crate::store::rows;
@@ -268,7 +268,30 @@ pub fn forget(
     })
 }
 
-/// Goes on with what killed runs had begun to forget. Gives how many namespaces.
+/// What came of going on with what killed runs had begun to forget.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    /// Namespaces that were gone on with.
+    pub(crate) namespaces: u64,
+    /// What of them could not be erased, by place.
+    pub(crate) unread: Vec<Unread>,
+    /// Whether it was stopped before its end.
+    pub(crate) interrupted: bool,
+}
+
+/// How a run opens a store: where an erasure was begun, its removals are finished by the replay, and overwrite.
+pub(crate) fn access(dir: &StateDir) -> Access {
+    // What cannot be read here is an error soon enough.
+    let begun = dir
+        .read(Partition::Main)
+        .and_then(|main| main.map_or(Ok(Vec::new()), |main| main.forgetting()));
+    match begun {
+        Ok(begun) if !begun.is_empty() => Access::Erase,
+        _ => Access::Write,
+    }
+}
+
+/// Goes on with what killed runs had begun to forget.
 ///
 /// # Errors
 ///
@@ -279,10 +302,11 @@ pub(crate) fn finish_earlier(
     states: &States,
     options: &Options,
     cx: &Cx<'_>,
-) -> Result<u64, Failure> {
+) -> Result<Finished, Failure> {
+    let mut finished = Finished::default();
     let begun = states.main().forgetting().map_err(engine::state_failure)?;
     if begun.is_empty() {
-        return Ok(0);
+        return Ok(finished);
     }
     let stores = Stores::open(store, &config.state_dir, Access::Erase, cx.stop)?;
     let erasing = Erasing {
@@ -293,9 +317,16 @@ pub(crate) fn finish_earlier(
         cx: *cx,
     };
     for namespace in &begun {
-        erasing.erase(namespace)?;
+        let erased = erasing.erase(namespace)?;
+        finished.namespaces += 1;
+        finished.interrupted |= erased.interrupted;
+        let left = erased.remaining.into_iter().filter(|it| it.unfinished);
+        finished.unread.extend(left.map(|remaining| Unread {
+            partition: remaining.place.as_str().into(),
+            problem: format!("of an owner who is to be forgotten: {}", remaining.why),
+        }));
     }
-    Ok(begun.len() as u64)
+    Ok(finished)
 }
 
 struct Erasing<'a> {

@@ -19,6 +19,7 @@ use crate::config::{self, Config};
 use crate::engine::{self, Options, by_hand};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
+use crate::forget;
 use crate::pass::{Cx, PassName};
 use crate::plan::{ActionKind, Reason, Tally, Unread};
 use crate::state::{Partition, StateDir, StateError};
@@ -335,7 +336,7 @@ pub fn undo(
     cx: &Cx<'_>,
 ) -> Result<Report, Failure> {
     let dir = StateDir::new(&config.state_dir, &store.name);
-    let stores = Stores::open(store, &config.state_dir, Access::Write, cx.stop)?;
+    let stores = Stores::open(store, &config.state_dir, forget::access(&dir), cx.stop)?;
     let end = |report: &Report| (report.outcome(), report.exit());
     by_hand::in_a_run(dir, store, options, end, |states| {
         let job = Job {

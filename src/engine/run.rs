@@ -21,7 +21,6 @@ use crate::plan::{ActionKind, Comparison, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
-use crate::store::sqlite::Access;
 use crate::view::View;
 
 /// Runs the passes over one store, under its lock and in its journal.
@@ -34,7 +33,7 @@ pub(super) fn run_store(
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
     let dir = StateDir::new(&config.state_dir, &store.name);
-    let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
+    let stores = match Stores::open(store, &config.state_dir, forget::access(&dir), cx.stop) {
         Ok(stores) => stores,
         Err(failure) => return Err(unopened(&dir, options, failure)),
     };
@@ -92,13 +91,7 @@ impl StoreRun<'_> {
     fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
         let is_foreign = self.replay(report)?;
         if !is_foreign && !report.interrupted {
-            report.replayed += forget::finish_earlier(
-                self.config,
-                &self.stores.config,
-                self.states,
-                self.options,
-                &self.cx,
-            )?;
+            self.finish_erasures(report)?;
         }
         for pass in &self.options.only {
             if !pass.is_enabled(&self.stores.config.passes) {
@@ -144,6 +137,21 @@ impl StoreRun<'_> {
             .map_err(state_failure)?;
         report.unfinished.extend(replayed.unread);
         Ok(replayed.foreign)
+    }
+
+    /// Goes on with what earlier runs had begun to forget.
+    fn finish_erasures(&self, report: &mut RunReport) -> Result<(), Failure> {
+        let finished = forget::finish_earlier(
+            self.config,
+            &self.stores.config,
+            self.states,
+            self.options,
+            &self.cx,
+        )?;
+        report.replayed += finished.namespaces;
+        report.interrupted |= finished.interrupted;
+        report.unfinished.extend(finished.unread);
+        Ok(())
     }
 
     /// Drops what is too old to be undone; leaves it to the next run when a stop was requested.
