@@ -169,7 +169,7 @@ fn notes(report: &Report) -> Vec<String> {
     }
     for again in &report.again {
         notes.push(format!(
-            "{} of it are back, but {}: {}",
+            "{} of them are back, but {}: {}",
             again.actions,
             again.advice,
             again.ids.join(" ")

@@ -191,7 +191,7 @@ mod tests {
     use std::fs;
 
     use super::super::testing::*;
-    use super::super::{ActionResult, Gone, Intent, SkipReason, Tombstone, Total};
+    use super::super::{ActionResult, Gone, Intent, Tombstone, Total};
     use super::*;
     use crate::plan::Reason;
 
