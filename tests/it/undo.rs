@@ -452,6 +452,41 @@ fn a_merge_is_taken_apart_and_the_question_is_open_again() {
 }
 
 #[test]
+fn what_was_merged_and_brought_back_is_kept_apart() {
+    for backend in BACKENDS {
+        let mut world = World::new(backend);
+        world.user("ana", None);
+        let ids = [0, 1, 2].map(|n| world.row("ana", now() - n * DAY, None));
+        let same = "UPDATE memories SET content = 'Ana lives in Porto'";
+        world.rows().execute_batch(same).unwrap();
+        for id in ids {
+            world.put_as("user:ana", id, 1);
+        }
+        let (rows, points) = (world.dump(), world.all_points());
+        let night = world.night().expect(0);
+        let merged = &night.pass("duplicates")["applied"]["supersede"];
+        assert_eq!(merged, &json!(2), "{night:#?}");
+        assert_eq!(world.all_points().len(), 1);
+        let undone = report(&undo(&world, &[]).expect(0));
+        assert_eq!(undone["put_back"], json!({"supersede": 2}));
+        assert_eq!(world.dump(), rows, "{backend:?}");
+        assert_eq!(world.all_points(), points);
+        let night = world.night().expect(0);
+        assert_eq!(night.pass("duplicates")["outcome"], "idle", "{night:#?}");
+        assert_eq!(world.dump(), rows, "{backend:?}");
+        // Whoever edits one of them asks anew.
+        let edit = "UPDATE memories SET content = 'Ana lives in Porto.' WHERE id = 3";
+        world.rows().execute_batch(edit).unwrap();
+        let night = world.night().expect(0);
+        assert_eq!(
+            night.pass("duplicates")["applied"]["supersede"],
+            1,
+            "{night:#?}"
+        );
+    }
+}
+
+#[test]
 fn an_answer_that_changed_no_row_is_taken_back_by_its_run() {
     let mut world = World::new(Backend::Sqlite);
     world.user("ana", None);

@@ -2,7 +2,7 @@
 //!
 //! | taken back | remembered as |
 //! | --- | --- |
-//! | a duplicate that was folded into another memory | a question about the two that was answered `kept`: they stay apart as long as both say what they say |
+//! | duplicates that were folded into another memory | a question about all of them that was answered `kept`: they stay apart as long as they say what they say |
 //! | a faded memory | a question about it that was answered `kept`, which counts as a use |
 //! | the answer to a question | the question, open again |
 //!
@@ -11,14 +11,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::clock::Timestamp;
 use crate::failpoint::{Failpoint, hit};
-use crate::memory::MemoryId;
+use crate::memory::{MemoryId, Namespace};
 use crate::pass::member;
 use crate::plan::{Member, Question, QuestionKind, Reason};
 use crate::state::{Answer, IntentRecord};
 use crate::store::rows::Writer;
 
 use super::super::{ApplyError, Job};
+
+/// A question that is answered by taking something back.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Subject<'a> {
+    /// The run that takes it back.
+    by: &'a str,
+    partition: &'a Arc<str>,
+    namespace: &'a Namespace,
+    /// The memory that the others had been folded into; `None` for one that had faded.
+    survivor: Option<&'a MemoryId>,
+    /// Since when it had faded.
+    since: Option<Timestamp>,
+    /// That one.
+    faded: Option<&'a MemoryId>,
+}
 
 /// Remembers it, in the main state file; gives the questions that are open again.
 pub(super) fn remember(
@@ -28,15 +44,16 @@ pub(super) fn remember(
 ) -> Result<Vec<i64>, ApplyError> {
     let main = job.states.main();
     let mut reopened = Vec::new();
-    let mut decided: BTreeMap<&str, Vec<(Question, Reason)>> = BTreeMap::new();
     for record in back {
         if let Reason::Answered { entry } = record.intent.reason {
             reopened.extend(main.reopen(&record.run, Some(entry))?);
         }
-        let question = writer.map(|writer| question(writer, record)).transpose()?;
-        if let Some(question) = question.flatten() {
-            let by = record.undo.as_deref().unwrap_or(job.run);
-            decided.entry(by).or_default().push(question);
+    }
+    let mut decided: BTreeMap<&str, Vec<(Question, Reason)>> = BTreeMap::new();
+    for (subject, ids) in subjects(job, back) {
+        let question = writer.map(|writer| question(writer, &subject, &ids));
+        if let Some(question) = question.transpose()?.flatten() {
+            decided.entry(subject.by).or_default().push(question);
         }
     }
     for (run, questions) in decided {
@@ -47,44 +64,64 @@ pub(super) fn remember(
     Ok(reopened)
 }
 
-/// The question that is answered by taking an action back; `None` where there is none to remember.
-fn question(
-    writer: &Writer,
-    record: &IntentRecord,
-) -> Result<Option<(Question, Reason)>, ApplyError> {
-    let intent = &record.intent;
-    let (Some(memory), Some(namespace)) = (&intent.memory, &intent.namespace) else {
-        return Ok(None);
-    };
-    let (kind, reason, ids) = match (intent.reason, &intent.survivor) {
-        (Reason::Duplicate { .. }, Some(survivor)) => {
-            let pair = vec![memory.clone(), survivor.id.clone()];
-            (QuestionKind::Similar, Reason::Similar { members: 2 }, pair)
+/// What there is to remember, each with the memories that it is about. All that return from one memory stay apart from
+/// each other, too.
+fn subjects<'a>(
+    job: &'a Job<'_>,
+    back: &[&'a IntentRecord],
+) -> BTreeMap<Subject<'a>, Vec<&'a MemoryId>> {
+    let mut subjects: BTreeMap<Subject<'a>, Vec<&'a MemoryId>> = BTreeMap::new();
+    for record in back {
+        let intent = &record.intent;
+        let (Some(memory), Some(namespace)) = (&intent.memory, &intent.namespace) else {
+            continue;
+        };
+        let mut subject = Subject {
+            by: record.undo.as_deref().unwrap_or(job.run),
+            partition: &intent.partition,
+            namespace,
+            survivor: None,
+            since: None,
+            faded: None,
+        };
+        match (intent.reason, &intent.survivor) {
+            (Reason::Duplicate { .. }, Some(survivor)) => subject.survivor = Some(&survivor.id),
+            (Reason::Faded { since }, _) => {
+                (subject.since, subject.faded) = (Some(since), Some(memory));
+            }
+            _ => continue,
         }
-        (Reason::Faded { since }, _) => (
-            QuestionKind::Unused,
-            Reason::Unused { since },
-            vec![memory.clone()],
-        ),
-        _ => return Ok(None),
-    };
-    let members = members(writer, &ids)?;
-    // A memory that is not there any more can neither be folded into nor fade.
-    if members.len() < ids.len() {
-        return Ok(None);
+        let survivor = subject.survivor;
+        let ids = subjects
+            .entry(subject)
+            .or_insert_with(|| survivor.into_iter().collect());
+        ids.push(memory);
     }
-    let question = Question {
-        kind,
-        partition: Arc::clone(&intent.partition),
-        namespace: namespace.clone(),
-        members: members.into(),
-    };
-    Ok(Some((question, reason)))
+    subjects
 }
 
-fn members(writer: &Writer, ids: &[MemoryId]) -> Result<Vec<Member>, ApplyError> {
-    let memories = writer.memories(&member::ROLES, ids)?;
+/// The question about memories as they are now; `None` where too few of them are there.
+fn question(
+    writer: &Writer,
+    subject: &Subject<'_>,
+    ids: &[&MemoryId],
+) -> Result<Option<(Question, Reason)>, ApplyError> {
+    let ids: Vec<MemoryId> = ids.iter().map(|id| (*id).clone()).collect();
+    let memories = writer.memories(&member::ROLES, &ids)?;
     let mut members: Vec<Member> = memories.iter().filter_map(member::member).collect();
     members.sort();
-    Ok(members)
+    let (kind, reason, enough) = match subject.since {
+        Some(since) => (QuestionKind::Unused, Reason::Unused { since }, 1),
+        None => {
+            let members = u32::try_from(members.len()).unwrap_or(u32::MAX);
+            (QuestionKind::Similar, Reason::Similar { members }, 2)
+        }
+    };
+    let question = Question {
+        kind,
+        partition: Arc::clone(subject.partition),
+        namespace: subject.namespace.clone(),
+        members: members.into(),
+    };
+    Ok((question.members.len() >= enough).then_some((question, reason)))
 }
