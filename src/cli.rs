@@ -169,6 +169,42 @@ pub enum Command {
     /// Take, list or verify pairs of snapshots
     #[command(subcommand)]
     Snapshot(SnapshotVerb),
+    /// Put back what a run removed or hid, in both stores, as far as it was not changed since
+    Undo {
+        /// The run, as `hypnos status` lists it, or `last`: the last one that changed something
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Only what was done to this memory, or to this point without a memory
+        #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+        id: Option<String>,
+        /// Only this namespace
+        #[arg(long, value_name = "NAMESPACE")]
+        namespace: Option<String>,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+        /// List what would be put back, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Erase an owner: every row, point and record of a namespace, with a certificate of each copy
+    Forget {
+        /// Whose memories, such as user:ana
+        #[arg(value_name = "NAMESPACE")]
+        namespace: String,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+        /// Count what would be erased, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask whether it is meant
+        #[arg(long, short)]
+        yes: bool,
+        /// Write the certificate to this file, as JSON
+        #[arg(long, value_name = "FILE")]
+        certificate: Option<PathBuf>,
+    },
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print

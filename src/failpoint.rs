@@ -55,6 +55,15 @@ pub enum Failpoint {
     PairDropped,
     PassRecorded,
     PruneTenant,
+    UndoBefore,
+    UndoBegun,
+    UndoSettleBefore,
+    UndoSettled,
+    ForgetBefore,
+    ForgetBegun,
+    ForgetStateBefore,
+    ForgetStateDone,
+    ForgetOverwritten,
     RunFinished,
     RestoreBegun,
     RestoreStaged,
@@ -68,7 +77,7 @@ pub enum Failpoint {
 
 impl Failpoint {
     /// Every point, in the order in which a run comes by them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 45] = [
         Self::RunBegun,
         Self::ReplayTenant,
         Self::IntentBefore,
@@ -96,6 +105,15 @@ impl Failpoint {
         Self::PairDropped,
         Self::PassRecorded,
         Self::PruneTenant,
+        Self::UndoBefore,
+        Self::UndoBegun,
+        Self::UndoSettleBefore,
+        Self::UndoSettled,
+        Self::ForgetBefore,
+        Self::ForgetBegun,
+        Self::ForgetStateBefore,
+        Self::ForgetStateDone,
+        Self::ForgetOverwritten,
         Self::RunFinished,
         Self::RestoreBegun,
         Self::RestoreStaged,
@@ -146,6 +164,15 @@ impl Failpoint {
             Self::RestoreFinished => "restore.finished",
             Self::PassRecorded => "pass.recorded",
             Self::PruneTenant => "prune.tenant",
+            Self::UndoBefore => "undo.before",
+            Self::UndoBegun => "undo.begun",
+            Self::UndoSettleBefore => "undo_settle.before",
+            Self::UndoSettled => "undo_settle.written",
+            Self::ForgetBefore => "forget.before",
+            Self::ForgetBegun => "forget.begun",
+            Self::ForgetStateBefore => "forget_state.before",
+            Self::ForgetStateDone => "forget_state.done",
+            Self::ForgetOverwritten => "forget.overwritten",
             Self::RunFinished => "run.finished",
         }
     }

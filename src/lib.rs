@@ -24,6 +24,7 @@
 //! | [`schedule`], [`serve`] | when the next run is due, and the daemon that runs it |
 //! | [`answer`] | what a person answers to a question of the queue |
 //! | [`metrics`] | figures of the nights and the stores, for Prometheus |
+//! | [`undo`], [`forget`] | a run that is taken back, an owner that is erased |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`log`] | what is logged, and how |
 //! | [`demo`] | the store that `hypnos demo` builds |
@@ -47,6 +48,7 @@ pub mod error;
 pub mod evaluation;
 pub mod exit;
 pub mod failpoint;
+pub mod forget;
 pub mod guard;
 pub mod log;
 pub mod memory;
@@ -64,4 +66,5 @@ pub mod state;
 pub mod stop;
 pub mod store;
 pub mod text;
+pub mod undo;
 pub mod view;

@@ -14,6 +14,7 @@ use crate::store;
 mod check;
 mod demo;
 mod evaluate;
+mod forget;
 mod generate;
 mod presets;
 mod review;
@@ -21,6 +22,7 @@ mod run;
 mod serve;
 mod snapshot;
 mod status;
+mod undo;
 mod why;
 
 /// Does what the command line asks.
@@ -50,6 +52,36 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             store,
             namespace,
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
+        Some(Command::Undo {
+            run,
+            id,
+            namespace,
+            store,
+            dry_run,
+        }) => {
+            let what = undo::What {
+                run,
+                id: id.as_deref(),
+                namespace: namespace.as_deref(),
+                dry_run: *dry_run,
+            };
+            undo::undo(&what, store, &cli.global, &mut out)
+        }
+        Some(Command::Forget {
+            namespace,
+            store,
+            dry_run,
+            yes,
+            certificate,
+        }) => {
+            let what = forget::What {
+                namespace,
+                dry_run: *dry_run,
+                yes: *yes,
+                certificate: certificate.as_deref(),
+            };
+            forget::forget(&what, store, &cli.global, &mut out)
+        }
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
         Some(Command::Generate(what)) => generate::generate(what, &mut out),
         Some(Command::Snapshot(verb)) => snapshot::snapshot(verb, &cli.global, &mut out),

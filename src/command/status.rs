@@ -16,9 +16,9 @@ use crate::metrics::journal::{self, Journal};
 use crate::metrics::names::Drift;
 use crate::output::{Out, memory};
 use crate::pass::PassName;
-use crate::plan::{QuestionKind, Unread};
+use crate::plan::{ActionKind, QuestionKind, Unread};
 use crate::snapshot::Shelf;
-use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
+use crate::state::{ActionResult, Partition, PassRow, RunRecord, StateDir, StateError, Total};
 
 /// Runs shown per store.
 const RUNS: u32 = 5;
@@ -70,6 +70,11 @@ struct Status {
     /// Pairs that cannot be believed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged_pairs: Vec<Unread>,
+    /// Namespaces that are being erased.
+    #[serde(skip_serializing_if = "is_none")]
+    forgetting: u64,
+    /// How much of what each pass did was taken back, ever.
+    reversals: Vec<Reversal>,
     /// State files of tenants that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<Unread>,
@@ -86,6 +91,47 @@ struct NewestPair {
     points: Option<u64>,
     rows_bytes: u64,
     vectors_bytes: u64,
+}
+
+/// What became of everything that a pass ever did to the stores.
+#[derive(Debug, Serialize)]
+struct Reversal {
+    pass: PassName,
+    applied: u64,
+    undone: u64,
+    /// The share that was taken back.
+    rate: f64,
+}
+
+impl Reversal {
+    fn of_all(totals: &[Total]) -> Vec<Self> {
+        let mut counts: BTreeMap<PassName, (u64, u64)> = BTreeMap::new();
+        for total in totals {
+            if matches!(total.action, ActionKind::Queue | ActionKind::Close) {
+                continue;
+            }
+            let (applied, undone) = counts.entry(total.pass).or_default();
+            match total.result {
+                ActionResult::Applied => *applied += total.count,
+                ActionResult::Undone => *undone += total.count,
+                ActionResult::Skipped | ActionResult::Failed => {}
+            }
+        }
+        let reversal = |(pass, (applied, undone)): (PassName, (u64, u64))| {
+            #[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+            let rate = undone as f64 / applied.max(undone) as f64;
+            Self {
+                pass,
+                applied,
+                undone,
+                rate,
+            }
+        };
+        let done = counts.into_iter();
+        done.filter(|(_, (applied, undone))| applied + undone > 0)
+            .map(reversal)
+            .collect()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -194,6 +240,8 @@ impl Status {
             runs: Vec::new(),
             open_intents,
             settling: 0,
+            forgetting: 0,
+            reversals: Vec::new(),
             newest_pair: None,
             pairs: 0,
             damaged_pairs: Vec::new(),
@@ -202,6 +250,8 @@ impl Status {
         };
         status.take(&journal);
         if let Some(main) = dir.read(Partition::Main)? {
+            status.forgetting = main.forgetting()?.len() as u64;
+            status.reversals = Reversal::of_all(&main.totals()?);
             status.settling = main.sightings()?.len() as u64;
             for record in main.runs(RUNS)? {
                 let passes = main.passes_of(&record.row.run)?;
@@ -310,6 +360,21 @@ impl Status {
                 "  settling   {settling} absences wait to be seen again"
             ));
         }
+        if self.forgetting > 0 {
+            let owners = self.forgetting;
+            out.line(&format!(
+                "  forgetting {owners} owners: the next run goes on with it"
+            ));
+        }
+        for reversal in self.reversals.iter().filter(|it| it.undone > 0) {
+            out.line(&format!(
+                "  undone     {}: {} of {} actions ({:.1} %)",
+                reversal.pass,
+                reversal.undone,
+                reversal.applied,
+                reversal.rate * 100.0
+            ));
+        }
         match &self.newest_pair {
             None => out.line("  pair       none yet"),
             Some(pair) => out.line(&format!(
@@ -363,6 +428,11 @@ impl Run {
             out.line(&format!("    {}", pass.summary()));
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn unread((partition, error): &(String, StateError)) -> Unread {

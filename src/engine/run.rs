@@ -15,6 +15,7 @@ use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
+use crate::forget;
 use crate::guard::{Approved, Consent, approve};
 use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassError, PassName};
@@ -24,7 +25,6 @@ use crate::snapshot::manifest::Purpose;
 use crate::snapshot::{Order, Shelf, SnapshotError, take};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
-use crate::store::sqlite::Access;
 use crate::view::View;
 
 /// Runs the passes over one store, under its lock and in its journal.
@@ -38,7 +38,7 @@ pub(super) fn run_store(
 ) -> Result<(), Stopped> {
     let dir = StateDir::new(&config.state_dir, &store.name);
     by_hand::finish_restore(config, store, options, cx)?;
-    let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
+    let stores = match Stores::open(store, &config.state_dir, forget::access(&dir), cx.stop) {
         Ok(stores) => stores,
         Err(failure) => return Err(unopened(&dir, options, failure).into()),
     };
@@ -101,6 +101,9 @@ struct StoreRun<'a> {
 impl StoreRun<'_> {
     fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
         let is_foreign = self.replay(report)?;
+        if !is_foreign && !report.interrupted {
+            self.finish_erasures(report)?;
+        }
         for pass in &self.options.only {
             if !pass.is_enabled(&self.stores.config.passes) {
                 tracing::warn!(store = %self.stores.name, %pass, "switched off in the configuration: not run");
@@ -155,6 +158,21 @@ impl StoreRun<'_> {
             .map_err(state_failure)?;
         report.unfinished.extend(replayed.unread);
         Ok(replayed.foreign)
+    }
+
+    /// Goes on with what earlier runs had begun to forget.
+    fn finish_erasures(&self, report: &mut RunReport) -> Result<(), Failure> {
+        let finished = forget::finish_earlier(
+            self.config,
+            &self.stores.config,
+            self.states,
+            self.options,
+            &self.cx,
+        )?;
+        report.replayed += finished.namespaces;
+        report.interrupted |= finished.interrupted;
+        report.unfinished.extend(finished.unread);
+        Ok(())
     }
 
     /// Drops what is too old to be undone; leaves it to the next run when a stop was requested.

@@ -186,6 +186,16 @@ impl StateReader {
         self.rows("read the runs", sql, [limit], run_record)
     }
 
+    /// Whether a run is known.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn has_run(&self, run: &str) -> Result<bool, StateError> {
+        let sql = "SELECT EXISTS(SELECT 1 FROM runs WHERE run = ?1)";
+        self.one("look for a run", sql, [run], |row| row.get(0))
+    }
+
     /// What the passes of a run did, in the order in which they ran.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ pub mod rows;
 pub mod space;
 pub mod sqlite;
 pub mod swap;
+pub mod traces;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
@@ -82,7 +83,7 @@ impl Stores {
     ) -> Result<Self, Failure> {
         let state = StateDir::new(state_dir, &config.name);
         refuse_half_restored(&state)?;
-        let rows = RowStore::new(&config.rows);
+        let rows = RowStore::new(&config.rows).written_with(access);
         // What does not fit is named at once, in all three.
         let mut problems: Vec<Failure> = Vec::new();
         problems.extend(check_rows(&rows, config, access).err());
@@ -261,6 +262,6 @@ fn check(rows: &RowStore, partition: &Partition, access: Access) -> Result<(), R
     match access {
         // A dry run must find what would keep the run from writing.
         Access::Read => rows.reader(partition)?.explain(),
-        Access::Write => rows.writer(partition).map(drop),
+        Access::Write | Access::Erase => rows.writer(partition).map(drop),
     }
 }

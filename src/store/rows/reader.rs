@@ -302,8 +302,8 @@ impl Reader {
 /// One state of a row database.
 #[derive(Debug)]
 pub struct Snapshot {
-    conn: Connection,
-    bound: RefCell<Arc<Bound>>,
+    pub(super) conn: Connection,
+    pub(super) bound: RefCell<Arc<Bound>>,
 }
 
 /// Why a memory must be left alone.
