@@ -378,7 +378,7 @@ impl Erasing<'_> {
             main.finish_forgetting(namespace)
                 .map_err(engine::state_failure)?;
         }
-        self.tidy(main, &mut erased)?;
+        tidy(main, &mut erased)?;
         Ok(erased)
     }
 
@@ -481,14 +481,6 @@ impl Erasing<'_> {
         Ok(())
     }
 
-    fn tidy(&self, main: &State, erased: &mut Erased) -> Result<(), Failure> {
-        if !main.tidy().map_err(engine::state_failure)? {
-            let why = "the write-ahead log, which somebody is reading: the next run empties it";
-            erased.remains("log", &main.path().display().to_string(), why, true);
-        }
-        Ok(())
-    }
-
     /// Overwrites what the removals left behind.
     fn overwrite(
         &self,
@@ -511,6 +503,14 @@ impl Erasing<'_> {
     fn scrub(&self, file: &rows::Partition) -> Result<Vec<Trace>, rows::RowError> {
         self.stores.rows.writer(file)?.scrub()
     }
+}
+
+fn tidy(main: &State, erased: &mut Erased) -> Result<(), Failure> {
+    if !main.tidy().map_err(engine::state_failure)? {
+        let why = "the write-ahead log, which somebody is reading: the next run empties it";
+        erased.remains("log", &main.path().display().to_string(), why, true);
+    }
+    Ok(())
 }
 
 fn failed(error: &dyn std::error::Error) -> Failure {

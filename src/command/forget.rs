@@ -173,16 +173,12 @@ fn print(certificate: &Certificate, global: &Global, out: &mut Out) {
 }
 
 fn show(certificate: &Certificate, out: &mut Out) {
-    let (verb, time) = if certificate.dry_run {
-        ("would erase", "")
+    let verb = if certificate.dry_run {
+        "would erase"
     } else {
-        ("erased", "  ")
+        "erased"
     };
-    out.line(
-        &format!("{verb} {}{time}", certificate.namespace)
-            .trim_end()
-            .to_owned(),
-    );
+    out.line(&format!("{verb} {}", certificate.namespace));
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(vec!["store", "what", "where", "count"]);

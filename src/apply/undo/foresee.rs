@@ -91,7 +91,6 @@ impl Looking<'_> {
             let mut action = Returned::of(&record, forbidden.unwrap_or(Fate::Back));
             let intent = record.intent;
             match (forbidden, intent.unit) {
-                (Some(_), _) => {}
                 (None, Some(unit)) => {
                     places.push(place);
                     items.push(Return {
@@ -103,7 +102,7 @@ impl Looking<'_> {
                 (None, None) if self.is_rewritten(&intent.images)? => {
                     action.fate = Fate::Left(Why::PointRewritten);
                 }
-                (None, None) => {}
+                (Some(_), _) | (None, None) => {}
             }
             returned.push(action);
         }

@@ -110,12 +110,11 @@ fn question(
     let memories = writer.memories(&member::ROLES, &ids)?;
     let mut members: Vec<Member> = memories.iter().filter_map(member::member).collect();
     members.sort();
-    let (kind, reason, enough) = match subject.since {
-        Some(since) => (QuestionKind::Unused, Reason::Unused { since }, 1),
-        None => {
-            let members = u32::try_from(members.len()).unwrap_or(u32::MAX);
-            (QuestionKind::Similar, Reason::Similar { members }, 2)
-        }
+    let (kind, reason, enough) = if let Some(since) = subject.since {
+        (QuestionKind::Unused, Reason::Unused { since }, 1)
+    } else {
+        let members = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        (QuestionKind::Similar, Reason::Similar { members }, 2)
     };
     let question = Question {
         kind,
