@@ -370,7 +370,7 @@ fn runs_never_overlap() {
 
 #[test]
 fn a_run_over_its_budget_is_asked_to_end_and_one_that_hangs_is_given_up() {
-    let mut world = at_two("cron = \"0 3 * * *\"\nmax_run = \"500ms\"\nretry_for = \"0s\"");
+    let mut world = at_two("cron = \"0 3 * * *\"\nmax_run = \"4s\"\nretry_for = \"0s\"");
     add_store(&mut world, "other");
     let mut daemon = world.daemon_with("points.before=1*sleep(600000)", &[]);
     world.shift_clock(until_three() + 1);
