@@ -132,10 +132,12 @@ impl Planner {
         is_due
     }
 
-    /// Plans by another schedule from `now` on.
+    /// Plans by another schedule from `now` on. A run that is due, and was not told yet, stays due.
     pub fn reschedule(&mut self, schedule: Schedule, now: Timestamp) {
         self.schedule = schedule;
-        self.plan(now);
+        if self.next.is_none_or(|next| next > now) {
+            self.plan(now);
+        }
     }
 
     fn plan(&mut self, now: Timestamp) {

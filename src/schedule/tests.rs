@@ -239,4 +239,13 @@ fn another_schedule_counts_from_now_on() {
     assert!(planner.is_due(at("2026-12-01T01:00:00Z")));
     planner.reschedule(schedule("0 3 * * *", "UTC"), at("2026-12-01T02:00:00Z"));
     assert_eq!(planner.next(), Some(at("2026-12-01T03:00:00Z")));
+    // Read again in the second in which a run is due.
+    planner.reschedule(schedule("0 5 * * *", "UTC"), at("2026-12-01T03:00:00Z"));
+    assert_eq!(
+        due(
+            &mut planner,
+            &["2026-12-01T03:00:00Z", "2026-12-01T05:00:00Z"]
+        ),
+        ["2026-12-01T03:00:00Z", "2026-12-01T05:00:00Z"]
+    );
 }

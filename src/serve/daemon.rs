@@ -286,7 +286,6 @@ impl Daemon {
             .reschedule(Schedule::new(&config.schedule), now);
         self.metrics.reconfigure(&config);
         self.health.accept(Arc::clone(&config));
-        self.retry = None;
         self.config = config;
         self.survey();
         tracing::info!("the configuration was read again");

@@ -41,12 +41,15 @@ impl Probe {
         let asking = state
             .asking
             .get_or_insert_with(|| spawn_blocking(move || unreachable(&config)));
-        let Ok(answer) = timeout(PATIENCE, asking).await else {
+        let answered = timeout(PATIENCE, asking).await;
+        let answer = match answered {
+            Ok(answer) => {
+                state.asking = None;
+                answer.unwrap_or_else(|_| vec!["stores: the probe failed".to_owned()])
+            }
             // The question stays out: one more would wait as long.
-            return vec!["stores: no answer".to_owned()];
+            Err(_) => vec!["stores: no answer".to_owned()],
         };
-        state.asking = None;
-        let answer = answer.unwrap_or_else(|_| vec!["stores: the probe failed".to_owned()]);
         state.answer = Some((Stopwatch::start(), answer.clone()));
         answer
     }

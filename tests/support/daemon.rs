@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{DAY, World, now, send, write};
+use super::{World, now, send, write};
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The beat of the daemon is a third of this.
 const WATCHDOG_USEC: &str = "300000";
 
@@ -25,11 +25,6 @@ pub struct Daemon {
     manager_seen: usize,
 }
 
-/// Seconds until the next 03:00 UTC.
-pub fn until_three() -> i64 {
-    (3 * 3600 - now()).rem_euclid(DAY)
-}
-
 impl World {
     /// Gives the daemon a free port and a schedule.
     pub fn schedule(&mut self, keys: &str) -> &mut Self {
@@ -38,10 +33,11 @@ impl World {
         self.configure("[pass.orphans]", &tables)
     }
 
-    /// Moves the clock of the daemon to so many seconds from the present.
-    pub fn shift_clock(&self, seconds: i64) {
+    /// Sets the clock of the daemon to so many seconds after three in the morning (UTC) of the world's night.
+    pub fn set_clock(&self, seconds: i64) {
+        let shift = self.three + seconds - now();
         // Replaced whole: the daemon may be reading.
-        write(&self.path("clock.new"), &seconds.to_string());
+        write(&self.path("clock.new"), &shift.to_string());
         std::fs::rename(self.path("clock.new"), self.path("clock")).expect("clock");
     }
 
@@ -84,7 +80,9 @@ fn collect(lines: impl Iterator<Item = String> + Send + 'static) -> Arc<Mutex<St
     let into = Arc::clone(&all);
     std::thread::spawn(move || {
         for line in lines {
-            *into.lock().unwrap() += &format!("{line}\n");
+            let mut all = into.lock().unwrap();
+            all.push_str(&line);
+            all.push('\n');
         }
     });
     all

@@ -60,6 +60,8 @@ pub struct World {
     pub dir: TempDir,
     pub points: Points,
     pub config: String,
+    /// Three in the morning, UTC, of the night that lies before it.
+    pub three: i64,
     next: i64,
 }
 
@@ -98,6 +100,7 @@ impl World {
             dir,
             points,
             config: String::new(),
+            three: now() + (3 * 3600 - now()).rem_euclid(DAY),
             next: 1,
         };
         world.rows().execute_batch(SCHEMA).expect("schema");
