@@ -13,20 +13,19 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::apply::{self, Job, States};
-use crate::clock::{Stopwatch, Timestamp};
+use crate::clock::Timestamp;
 use crate::config::{self, Config};
-use crate::engine::{self, Options};
+use crate::engine::{self, Options, by_hand};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
+use crate::forget;
 use crate::guard::{Census, Consent, approve};
 use crate::pass::review::answers::{self, AnswerError, Verb};
 use crate::pass::{Cx, PassName};
 use crate::plan::{ActionKind, Plan, Tally};
-use crate::report::Applied;
-use crate::state::{Answer, Entry, Partition, RunEnd, StateDir, StateReader};
+use crate::state::{Answer, Entry, Partition, StateDir, StateReader};
 use crate::store::Stores;
-use crate::store::sqlite::Access;
 use crate::view::{Sightings, View};
 
 /// An answer that was given.
@@ -69,8 +68,8 @@ pub fn answer(
         // The vectors may be away: nothing of them is touched, and so nothing of an earlier run is finished.
         needed.vectors = None;
     }
-    let stores = Stores::open(&needed, &config.state_dir, Access::Write, cx.stop)?;
-    in_a_run(dir, store, options, |states| {
+    let stores = Stores::open(&needed, &config.state_dir, forget::access(&dir), cx.stop)?;
+    by_hand::in_a_run(dir, store, options, is_done, |states| {
         let entry = open_entry(states.main(), store, entry)?;
         let answering = Answering {
             config,
@@ -80,7 +79,8 @@ pub fn answer(
             cx: *cx,
         };
         if !verb.leaves_all() {
-            answering.finish_earlier()?;
+            // It may be about the very memory.
+            by_hand::finish_earlier(&answering.job())?;
         }
         let plan = answering.plan(&entry, verb)?;
         let applied = answering.apply(plan)?;
@@ -118,7 +118,7 @@ pub fn snooze(
     look_up(&dir, store, entry)?;
     let until = options.now.checked_add(time).ok();
     let until = until.filter(|until| *until > options.now);
-    in_a_run(dir, store, options, |states| {
+    by_hand::in_a_run(dir, store, options, is_done, |states| {
         open_entry(states.main(), store, entry)?;
         hit(Failpoint::SnoozeBefore).map_err(engine::injected)?;
         states
@@ -157,42 +157,17 @@ fn open_entry(state: &StateReader, store: &config::Store, id: i64) -> Result<Ent
     }
 }
 
+/// How a run ends that did what it was asked.
+fn is_done(_: &Answered) -> (&'static str, Exit) {
+    ("applied", Exit::Done)
+}
+
 fn no_entry(store: &config::Store, entry: i64) -> Failure {
     Failure::new(
         Exit::Usage,
         format!("no entry {entry} in the queue of {}", store.name),
     )
     .with_hint("hypnos review lists them")
-}
-
-/// Works under the lock of a store, and writes down that it did.
-fn in_a_run<T>(
-    dir: StateDir,
-    store: &config::Store,
-    options: &Options,
-    work: impl FnOnce(&States) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let _lock = engine::lock(&dir, options)?;
-    let watch = Stopwatch::start();
-    let states = States::open(dir, store).map_err(engine::state_failure)?;
-    let main = states.main();
-    hit(Failpoint::RunBefore).map_err(engine::injected)?;
-    main.begin_run(&engine::run_row(options))
-        .map_err(engine::state_failure)?;
-    hit(Failpoint::RunBegun).map_err(engine::injected)?;
-    let result = work(&states);
-    let (outcome, exit) = match &result {
-        Ok(_) => ("applied", Exit::Done),
-        Err(failure) if failure.exit == Exit::Failed => ("failed", failure.exit),
-        Err(failure) => ("refused", failure.exit),
-    };
-    let end = RunEnd {
-        outcome: outcome.to_owned(),
-        exit: exit.code(),
-        finished_at: engine::after(options.now, watch.elapsed()),
-    };
-    engine::end_run(main, options, &end)?;
-    result
 }
 
 struct Answering<'a> {
@@ -215,26 +190,6 @@ impl Answering<'_> {
         }
     }
 
-    /// Finishes what earlier runs had begun: it may be about the very memory.
-    fn finish_earlier(&self) -> Result<(), Failure> {
-        let replayed = apply::replay::replay(&self.job()).map_err(|error| {
-            Failure::new(Exit::Failed, chain(&error))
-                .while_doing("finish what an earlier run had begun")
-        })?;
-        for (pass, done) in &replayed.by_pass {
-            self.count(*pass, done)?;
-        }
-        match replayed.unread.first() {
-            // Nothing is changed before a person has decided about what was begun on other stores.
-            Some(unread) if replayed.foreign => Err(Failure::new(
-                Exit::LeftOver,
-                format!("{}: {}", unread.partition, unread.problem),
-            )),
-            _ if replayed.interrupted => Err(Failure::new(Exit::Interrupted, "interrupted")),
-            _ => Ok(()),
-        }
-    }
-
     fn plan(&self, entry: &Entry, verb: &Verb) -> Result<Plan, Failure> {
         let sightings = Sightings::new();
         let view = View::new(self.options.now, self.stores, &sightings);
@@ -249,7 +204,7 @@ impl Answering<'_> {
         let approved = approve(plan, &Census::default(), bounds, Consent::Accepted)
             .map_err(|refused| Failure::new(Exit::LeftOver, refused.1.to_string()))?;
         let (done, result) = apply::apply(approved, &self.job());
-        self.count(PassName::Review, &done)?;
+        by_hand::count(self.states, PassName::Review, &done)?;
         result.map_err(|error| Failure::new(Exit::Failed, chain(&error)))?;
         if done.interrupted {
             return Err(Failure::new(Exit::Interrupted, "interrupted"));
@@ -262,13 +217,6 @@ impl Answering<'_> {
             return Err(moved_on("a memory changed while it was being answered for"));
         }
         Ok(done.applied)
-    }
-
-    fn count(&self, pass: PassName, done: &Applied) -> Result<(), Failure> {
-        self.states
-            .main()
-            .add_totals(&engine::totals(pass, done))
-            .map_err(engine::state_failure)
     }
 }
 

@@ -120,7 +120,11 @@ pub fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Removes a file that may not be there.
-fn remove_if_there(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+///
+/// When it is there and cannot be removed.
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -128,7 +132,8 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 /// The folder that holds `path`; the current one for a bare name.
-fn folder_of(path: &Path) -> &Path {
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
     path.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."))

@@ -3,6 +3,8 @@
 use std::error::Error;
 
 use crate::exit::Exit;
+use crate::snapshot::SnapshotError;
+use crate::store::copies::CopyError;
 use crate::store::rows::{RowError, RowErrorKind};
 use crate::store::sqlite::OpenError;
 use crate::store::vectors::VectorError;
@@ -112,6 +114,27 @@ impl From<&VectorError> for Failure {
         let exit = match error {
             VectorError::Interrupted => Exit::Interrupted,
             error if error.is_missing() => Exit::NoStore,
+            _ => Exit::Failed,
+        };
+        Self {
+            exit,
+            message: chain(error),
+            hint: error.hint().map(Into::into),
+        }
+    }
+}
+
+impl From<&SnapshotError> for Failure {
+    fn from(error: &SnapshotError) -> Self {
+        let exit = match error {
+            error if error.is_interruption() => Exit::Interrupted,
+            SnapshotError::NoPair { .. } => Exit::Usage,
+            SnapshotError::OpenIntents { .. }
+            | SnapshotError::Foreign(_)
+            | SnapshotError::Half {
+                source: CopyError::InUse { .. },
+                ..
+            } => Exit::LeftOver,
             _ => Exit::Failed,
         };
         Self {

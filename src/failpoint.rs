@@ -11,9 +11,15 @@
 //! | `return(delay)` | waits for 300 ms, then goes on |
 //! | `return(tell)` | says on the log that it was come by, and goes on |
 //! | `2*off->return(kill)` | lets two pass and kills the third |
+//!
+//! Tests can move the wall clock, too ([`clock_shift`]).
 
 use std::fmt;
+use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use jiff::SignedDuration;
 
 use crate::clock;
 
@@ -108,6 +114,15 @@ failpoints! {
     AnswerWritten = "answer.written",
     SnoozeBefore = "snooze.before",
     SnoozeWritten = "snooze.written",
+    VacuumBefore = "vacuum.before",
+    VacuumDone = "vacuum.done",
+    PairBegun = "pair.begun",
+    RowsCopied = "pair.rows_copied",
+    PointsCopied = "pair.points_copied",
+    ManifestWritten = "pair.manifest_written",
+    PairPublished = "pair.published",
+    PairDropBefore = "pair.drop_before",
+    PairDropped = "pair.dropped",
     PassBefore = "pass.before",
     PassRecorded = "pass.recorded",
     PruneBefore = "prune.before",
@@ -116,6 +131,23 @@ failpoints! {
     FinishBefore = "finish.before",
     FinishWritten = "finish.written",
     RunFinished = "run.finished",
+    UndoBefore = "undo.before",
+    UndoBegun = "undo.begun",
+    UndoSettleBefore = "undo_settle.before",
+    UndoSettled = "undo_settle.written",
+    ForgetBefore = "forget.before",
+    ForgetBegun = "forget.begun",
+    ForgetStateBefore = "forget_state.before",
+    ForgetStateDone = "forget_state.done",
+    ForgetOverwritten = "forget.overwritten",
+    RestoreBegun = "restore.begun",
+    RestoreStaged = "restore.staged",
+    RestoreCleaned = "restore.cleaned",
+    RestoreDecided = "restore.decided",
+    SwapBefore = "swap.before",
+    SwapDone = "swap.done",
+    RestoreSwitched = "restore.switched",
+    RestoreFinished = "restore.finished",
 }
 
 impl fmt::Display for Failpoint {
@@ -173,6 +205,25 @@ pub fn hit(point: Failpoint) -> Result<(), Injected> {
         None => Ok(()),
         Some(argument) => act(point, argument.as_deref().unwrap_or_default()),
     }
+}
+
+/// The variable that names a file with the seconds by which a test has moved the wall clock.
+const CLOCK: &str = "HYPNOS_TEST_CLOCK";
+
+/// How far a test has moved the wall clock: what the file says that `HYPNOS_TEST_CLOCK` names, read anew each time.
+/// Zero without the variable, and in a build without failpoints.
+#[must_use]
+pub fn clock_shift() -> SignedDuration {
+    static FILE: LazyLock<Option<PathBuf>> =
+        LazyLock::new(|| std::env::var_os(CLOCK).map(PathBuf::from));
+    if !fail::has_failpoints() {
+        return SignedDuration::ZERO;
+    }
+    let seconds = FILE
+        .as_ref()
+        .and_then(|file| std::fs::read_to_string(file).ok())
+        .and_then(|text| text.trim().parse().ok());
+    SignedDuration::from_secs(seconds.unwrap_or(0))
 }
 
 fn act(point: Failpoint, argument: &str) -> Result<(), Injected> {

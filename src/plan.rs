@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::clock::Timestamp;
 use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::PassName;
+use crate::store::files::{Half, StoreFile};
 
 /// The kinds of action; metric label, JSON key and journal value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,11 +36,17 @@ pub enum ActionKind {
     Queue,
     /// Take a question back that has become void.
     Close,
+    /// Give the free pages of a database back.
+    Vacuum,
+    /// Take a pair of snapshots.
+    Snapshot,
+    /// Drop a pair that is no longer kept.
+    DropPair,
 }
 
 impl ActionKind {
     /// Every kind, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Delete,
         Self::End,
         Self::SoftDelete,
@@ -48,6 +55,9 @@ impl ActionKind {
         Self::Confirm,
         Self::Queue,
         Self::Close,
+        Self::Vacuum,
+        Self::Snapshot,
+        Self::DropPair,
     ];
 
     /// The stable name.
@@ -62,6 +72,9 @@ impl ActionKind {
             Self::Confirm => "confirm",
             Self::Queue => "queue",
             Self::Close => "close",
+            Self::Vacuum => "vacuum",
+            Self::Snapshot => "snapshot",
+            Self::DropPair => "drop_pair",
         }
     }
 }
@@ -161,6 +174,103 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
+}
+
+/// One piece of work on whole files. No memory is touched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Upkeep {
+    /// Give the free pages of a database back.
+    Vacuum {
+        /// Which file.
+        #[serde(skip)]
+        file: StoreFile,
+        /// What it holds.
+        half: Half,
+        /// `main`, or the tenant.
+        partition: Arc<str>,
+        /// Its size.
+        bytes: u64,
+        /// How much of it is free.
+        free_bytes: u64,
+        /// A few pages at a time, instead of writing it anew.
+        incremental: bool,
+    },
+    /// Take a pair of snapshots.
+    Snapshot {
+        /// Why now.
+        reason: SnapshotReason,
+    },
+    /// Drop a pair, or what is left of one that was never finished.
+    DropPair {
+        /// Its name.
+        pair: String,
+        /// Why.
+        reason: DropReason,
+    },
+}
+
+/// Why a pair is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotReason {
+    /// The store has no pair.
+    First,
+    /// The stores are no longer as the newest pair describes them.
+    Changed,
+}
+
+/// Why a pair is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DropReason {
+    /// It is none of the daily, weekly and monthly ones that are kept.
+    Expired,
+    /// It was never finished.
+    Partial,
+}
+
+impl Upkeep {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> ActionKind {
+        match self {
+            Self::Vacuum { .. } => ActionKind::Vacuum,
+            Self::Snapshot { .. } => ActionKind::Snapshot,
+            Self::DropPair { .. } => ActionKind::DropPair,
+        }
+    }
+}
+
+impl fmt::Display for Upkeep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vacuum {
+                half,
+                partition,
+                bytes,
+                free_bytes,
+                ..
+            } => write!(
+                f,
+                "vacuum  {half} of {partition}: {free_bytes} of {bytes} bytes are free"
+            ),
+            Self::Snapshot {
+                reason: SnapshotReason::First,
+            } => f.write_str("snapshot  there is no pair yet"),
+            Self::Snapshot {
+                reason: SnapshotReason::Changed,
+            } => f.write_str("snapshot  the stores have changed since the newest pair"),
+            Self::DropPair {
+                pair,
+                reason: DropReason::Expired,
+            } => write!(f, "drop_pair  {pair}: no longer kept"),
+            Self::DropPair {
+                pair,
+                reason: DropReason::Partial,
+            } => write!(f, "drop_pair  {pair}: never finished"),
+        }
+    }
 }
 
 /// How a row is marked: as history, which stays and is hidden, or as confirmed.
@@ -349,13 +459,15 @@ pub enum Reason {
         /// The entry of the queue.
         entry: i64,
     },
+    /// A person asked that everything of its owner be erased.
+    Forgotten,
 }
 
 impl Reason {
     /// Whether the memory must not come back: it leaves no pre-image, only a tombstone.
     #[must_use]
     pub fn erases(self) -> bool {
-        matches!(self, Self::OwnerDeleted { .. })
+        matches!(self, Self::OwnerDeleted { .. } | Self::Forgotten)
     }
 }
 
@@ -379,6 +491,7 @@ impl fmt::Display for Reason {
             Self::Contradiction { score } => write!(f, "contradiction, score {score}"),
             Self::Similar { members } => write!(f, "{members} similar"),
             Self::Void => f.write_str("void by now"),
+            Self::Forgotten => f.write_str("its owner is to be forgotten"),
             Self::Answered { entry } => write!(f, "answer to entry {entry} of the queue"),
         }
     }
@@ -476,6 +589,12 @@ impl Action {
     pub fn hides_others(&self) -> bool {
         self.target()
             .is_some_and(|target| !target.behind.is_empty())
+    }
+
+    /// Whether it changes a store: questions do not.
+    #[must_use]
+    pub fn changes_stores(&self) -> bool {
+        !matches!(self, Self::Queue { .. } | Self::Close { .. })
     }
 
     /// Whether something goes from a store: questions and confirmations take nothing.
@@ -648,6 +767,8 @@ pub struct Plan {
     pub pass: PassName,
     /// The changes, in the order in which they will be applied.
     pub actions: Vec<Action>,
+    /// The work on whole files, after those.
+    pub upkeep: Vec<Upkeep>,
     /// What else was seen.
     pub findings: Tally<Finding>,
     /// Everything absent that was seen this time; `None` when the pass does not look for absence (sightings stay as
@@ -672,6 +793,7 @@ impl Plan {
             store,
             pass,
             actions: Vec::new(),
+            upkeep: Vec::new(),
             findings: Tally::new(),
             sightings: None,
             levels: None,
@@ -688,7 +810,16 @@ impl Plan {
         for action in &self.actions {
             *counts.entry(action.kind()).or_default() += 1;
         }
+        for upkeep in &self.upkeep {
+            *counts.entry(upkeep.kind()).or_default() += 1;
+        }
         counts
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty() && self.upkeep.is_empty()
     }
 
     /// Whether something goes from a store.

@@ -23,13 +23,24 @@ pub enum Outcome {
     Partial,
     /// The guard refused the plan, or the stores gave no ground to act on: nothing was changed.
     Refused,
-    /// The pass did not run, because an earlier one was interrupted.
+    /// The pass did not run, because an earlier one was interrupted or panicked, or because the daemon gave up its store;
+    /// or it put all of its work off, because the files were in use.
     Skipped,
     /// The pass failed; what it had begun is finished by the next run.
     Failed,
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 6] = [
+        Self::Idle,
+        Self::Applied,
+        Self::Partial,
+        Self::Refused,
+        Self::Skipped,
+        Self::Failed,
+    ];
+
     /// The stable name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -71,6 +82,8 @@ pub struct Applied {
     pub failed: Tally<ActionKind>,
     /// Row databases that could not be changed.
     pub unread: Vec<Unread>,
+    /// How many bytes the files have become smaller.
+    pub freed_bytes: u64,
     /// Whether a stop was requested before the end.
     pub interrupted: bool,
 }
@@ -83,17 +96,20 @@ impl Applied {
             skipped,
             failed,
             unread,
+            freed_bytes,
             interrupted,
         } = other;
         add(&mut self.applied, applied);
         add(&mut self.skipped, skipped);
         add(&mut self.failed, failed);
         self.unread.extend(unread);
+        self.freed_bytes += freed_bytes;
         self.interrupted |= interrupted;
     }
 }
 
-fn add(into: &mut Tally<ActionKind>, from: Tally<ActionKind>) {
+/// Adds counts to others.
+pub fn add(into: &mut Tally<ActionKind>, from: Tally<ActionKind>) {
     for (kind, count) in from {
         *into.entry(kind).or_default() += count;
     }
@@ -145,8 +161,19 @@ pub struct PassReport {
     /// What went wrong, when the pass failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// How many bytes the files have become smaller.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub freed_bytes: u64,
     /// How long it took.
     pub seconds: f64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl PassReport {
@@ -183,6 +210,7 @@ impl PassReport {
             refusal: None,
             hash: None,
             error: None,
+            freed_bytes: 0,
             seconds: 0.0,
         }
     }
@@ -193,6 +221,10 @@ impl PassReport {
     pub fn judge(&self) -> Outcome {
         let any = |tally: &Tally<ActionKind>| tally.values().any(|count| *count > 0);
         let is_blocked = self.findings.get(&Finding::Blocked).is_some_and(|n| *n > 0);
+        let is_put_off = self.pass == PassName::Vacuum && self.planned == self.skipped;
+        if is_put_off && any(&self.skipped) && self.unread.is_empty() {
+            return Outcome::Skipped;
+        }
         let is_left = any(&self.skipped) || any(&self.failed) || any(&self.residue);
         if is_left || is_blocked || !self.unread.is_empty() {
             Outcome::Partial
@@ -238,6 +270,9 @@ pub struct Unopened {
     /// The exit code that follows.
     #[serde(skip)]
     pub exit: Exit,
+    /// Whether it may be there again later, so that the daemon tries once more; not when the program is wrong.
+    #[serde(skip)]
+    pub is_away: bool,
 }
 
 impl RunReport {
@@ -291,21 +326,19 @@ impl RunReport {
             .unwrap_or(Exit::Done)
     }
 
+    fn are_all(&self, outcome: Outcome) -> bool {
+        self.passes.iter().all(|pass| pass.outcome == outcome)
+    }
+
     /// The outcome of the run in a word.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         match self.exit() {
             Exit::Interrupted => "interrupted",
-            Exit::Done if self.passes.iter().all(|pass| pass.outcome == Outcome::Idle) => "idle",
+            Exit::Done if self.are_all(Outcome::Idle) => "idle",
             Exit::Done => "applied",
-            Exit::LeftOver
-                if self
-                    .passes
-                    .iter()
-                    .all(|pass| pass.outcome == Outcome::Refused) =>
-            {
-                "refused"
-            }
+            Exit::LeftOver if self.are_all(Outcome::Refused) => "refused",
+            Exit::LeftOver if self.are_all(Outcome::Skipped) => "skipped",
             Exit::LeftOver => "partial",
             _ => "failed",
         }

@@ -9,8 +9,11 @@ use crate::guard::Census;
 use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::{Cx, PassError, PassName};
 use crate::plan::{Plan, Sighting, Unread};
+use crate::snapshot::{Pair, Shelf, SnapshotError, current};
 use crate::state::{self, Compared, NamespaceHash, StateError, StateReader};
+use crate::store::files::StoreFile;
 use crate::store::rows::{OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
+use crate::store::space::{self, Space, SpaceError};
 use crate::store::vectors::VectorReader;
 use crate::store::{Listing, Stores};
 
@@ -45,6 +48,8 @@ pub struct View<'a> {
     stores: &'a Stores,
     sightings: &'a Sightings,
     gone: Option<&'a Going>,
+    /// Whether an earlier pass of the same dry run would change something.
+    is_changing: bool,
 }
 
 /// Memories by row database and id.
@@ -59,6 +64,7 @@ impl<'a> View<'a> {
             stores,
             sightings,
             gone: None,
+            is_changing: false,
         }
     }
 
@@ -67,6 +73,15 @@ impl<'a> View<'a> {
     pub fn without(self, gone: &'a Going) -> Self {
         Self {
             gone: Some(gone),
+            ..self
+        }
+    }
+
+    /// The same view once an earlier pass of a dry run would have changed something, or not.
+    #[must_use]
+    pub fn changing(self, is_changing: bool) -> Self {
+        Self {
+            is_changing,
             ..self
         }
     }
@@ -134,6 +149,15 @@ impl<'a> View<'a> {
         Ok(self.stores.listing()?.files)
     }
 
+    /// Every row database, those whose tenant the owners table does not know included.
+    ///
+    /// # Errors
+    ///
+    /// When the folder of the tenants cannot be listed.
+    pub fn files(&self) -> Result<Vec<Partition>, RowError> {
+        self.stores.rows.partitions()
+    }
+
     /// Whether something is where the file of a tenant would be.
     #[must_use]
     pub fn has_file(&self, tenant: &str) -> bool {
@@ -184,6 +208,51 @@ impl<'a> View<'a> {
     /// When it is damaged, or cannot be read.
     pub fn state(&self) -> Result<Option<StateReader>, StateError> {
         self.stores.state.read(state::Partition::Main)
+    }
+
+    /// Every SQLite file of the store, each once.
+    ///
+    /// # Errors
+    ///
+    /// When the folder of the tenants cannot be listed, or their owners cannot be read.
+    pub fn store_files(&self) -> Result<Vec<StoreFile>, RowError> {
+        self.stores.files()
+    }
+
+    /// Measures one SQLite file of the store, and the disk that it is on: its space, and the free bytes beside it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn space(&self, file: &StoreFile) -> Result<(Space, u64), SpaceError> {
+        let mut mapped = vec![self.config().rows.table.as_str()];
+        if let Some(config::Backend::Sqlite(points)) = self
+            .config()
+            .vectors
+            .as_ref()
+            .map(|vectors| &vectors.backend)
+        {
+            mapped.push(&points.table);
+        }
+        Ok((
+            space::measure(&file.path, &mapped)?,
+            space::disk_free(&file.path)?,
+        ))
+    }
+
+    /// Whether the stores are still as a pair describes them. What earlier passes of a dry run would change counts as
+    /// changed.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be compared.
+    pub fn is_current(
+        &self,
+        folder: &Shelf,
+        pair: &Pair,
+        cx: &Cx<'_>,
+    ) -> Result<bool, SnapshotError> {
+        Ok(!self.is_changing && current::is_current(self.stores, folder, pair, cx.stop)?)
     }
 
     /// Reads one row database.
@@ -357,6 +426,15 @@ fn state_of(partition: &Partition) -> state::Partition<'_> {
 pub fn unread(partition: &Partition, error: &dyn std::error::Error) -> Unread {
     Unread {
         partition: Arc::clone(&partition.name),
+        problem: crate::error::chain(error),
+    }
+}
+
+/// Names a file of the store that cannot be read.
+#[must_use]
+pub fn unread_file(file: &StoreFile, error: &dyn std::error::Error) -> Unread {
+    Unread {
+        partition: Arc::clone(&file.partition),
         problem: crate::error::chain(error),
     }
 }

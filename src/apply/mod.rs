@@ -21,8 +21,10 @@ use crate::guard::Approved;
 use crate::pass::{Cx, PassName};
 use crate::plan::{Action, ActionKind, Reason, Tally, Unread};
 use crate::report::Applied;
+use crate::snapshot::SnapshotError;
 use crate::state::{self, StateError};
 use crate::store::rows::{OwnerBook, RowError};
+use crate::store::space::SpaceError;
 use crate::store::vectors::{VectorError, VectorStore};
 use crate::store::{Stores, place};
 
@@ -37,6 +39,8 @@ mod recheck;
 pub mod replay;
 mod rows;
 mod states;
+pub mod undo;
+mod upkeep;
 
 pub use states::{PruneError, Pruned, States};
 
@@ -94,7 +98,8 @@ pub fn apply(approved: Approved, job: &Job<'_>) -> (Applied, Result<(), ApplyErr
         "apply",
         Some(plan.actions.len() as u64),
     );
-    let result = apply_all(plan.actions, job, &mut done);
+    let result = apply_all(plan.actions, job, &mut done)
+        .and_then(|()| upkeep::apply(plan.upkeep, job, &mut done));
     job.cx.progress.end();
     if result.is_err() || !done.unread.is_empty() {
         done.failed = if done.interrupted {
@@ -216,6 +221,12 @@ pub enum ApplyError {
     /// The state file.
     #[error("write state")]
     State(#[from] StateError),
+    /// The pairs.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The space of a file.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
     /// A failpoint of a test.
     #[error(transparent)]
     Injected(#[from] Injected),

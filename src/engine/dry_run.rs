@@ -1,6 +1,6 @@
 //! A dry run over one store: what was begun, and the plan of each pass. Nothing is written.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::journal::state_failure;
@@ -48,6 +48,7 @@ pub(super) fn dry_run_store(
         options,
         cx,
         gone: RefCell::default(),
+        is_changing: Cell::new(false),
     };
     for pass in passes_to_plan(options, &stores) {
         if report.interrupted {
@@ -81,6 +82,8 @@ struct DryRun<'a> {
     cx: &'a Cx<'a>,
     /// What the passes so far would have taken: a later one would not see it.
     gone: RefCell<Going>,
+    /// Whether a pass so far would change something in a store.
+    is_changing: Cell<bool>,
 }
 
 impl DryRun<'_> {
@@ -92,6 +95,9 @@ impl DryRun<'_> {
             ids.map(|memory| (Arc::clone(&target.partition), memory.id.clone()))
         });
         self.gone.borrow_mut().extend(memories);
+        if plan.actions.iter().any(Action::changes_stores) {
+            self.is_changing.set(true);
+        }
     }
 
     /// Plans one pass and asks the guard; `None` when a stop was requested.
@@ -101,7 +107,9 @@ impl DryRun<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<PassReport>, Failure> {
         let gone = self.gone.borrow().clone();
-        let view = View::new(self.options.now, self.stores, self.sightings).without(&gone);
+        let view = View::new(self.options.now, self.stores, self.sightings)
+            .without(&gone)
+            .changing(self.is_changing.get());
         match pass.plan(&view, self.cx) {
             Ok(plan) => self.judge(pass, &view, plan, observer),
             Err(error) if error.is_interruption() => Ok(None),

@@ -52,7 +52,7 @@ fn write_unopened(dir: &StateDir, options: &Options, exit: Exit) -> Result<(), F
     write().map_err(state_failure)
 }
 
-pub(crate) fn lock(dir: &StateDir, options: &Options) -> Result<RunLock, Failure> {
+pub(super) fn lock(dir: &StateDir, options: &Options) -> Result<RunLock, Failure> {
     let holder = Holder {
         pid: std::process::id(),
         run: options.run.clone(),
@@ -70,7 +70,7 @@ pub(crate) fn lock(dir: &StateDir, options: &Options) -> Result<RunLock, Failure
     })
 }
 
-pub(crate) fn run_row(options: &Options) -> RunRow {
+pub(super) fn run_row(options: &Options) -> RunRow {
     RunRow {
         run: options.run.clone(),
         command: options.command.clone(),
@@ -120,7 +120,7 @@ pub(super) fn totals_of(report: &PassReport) -> Vec<Total> {
     totals(report.pass, &done)
 }
 
-pub(crate) fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
+pub(super) fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
     let results = [
         (ActionResult::Applied, &done.applied),
         (ActionResult::Skipped, &done.skipped),
@@ -139,7 +139,7 @@ pub(crate) fn totals(pass: PassName, done: &Applied) -> Vec<Total> {
 }
 
 /// When something that began with the run had ended. The clock is read once a run; the rest is counted from there.
-pub(crate) fn after(now: Timestamp, elapsed: Duration) -> Timestamp {
+pub(super) fn after(now: Timestamp, elapsed: Duration) -> Timestamp {
     now.checked_add(elapsed).unwrap_or(now)
 }
 

@@ -1,5 +1,6 @@
 //! A run over one store: lock, journal, what was begun, the passes, and the tidying up.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,20 +8,23 @@ use super::journal::{
     after, end_run, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
 use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
-use super::{Observer, Options, passes};
+use super::{Observer, Options, Stopped, by_hand, passes};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
+use crate::forget;
 use crate::guard::{Approved, Consent, approve};
+use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{ActionKind, Comparison, Plan, Tally};
-use crate::report::{Applied, Outcome, PassReport, RunReport};
+use crate::report::{Applied, Outcome, PassReport, RunReport, add, count};
+use crate::snapshot::manifest::Purpose;
+use crate::snapshot::{Order, Shelf, SnapshotError, take};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
-use crate::store::sqlite::Access;
 use crate::view::View;
 
 /// Runs the passes over one store, under its lock and in its journal.
@@ -31,11 +35,12 @@ pub(super) fn run_store(
     cx: &Cx<'_>,
     report: &mut RunReport,
     observer: &mut dyn Observer,
-) -> Result<(), Failure> {
+) -> Result<(), Stopped> {
     let dir = StateDir::new(&config.state_dir, &store.name);
-    let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
+    by_hand::finish_restore(config, store, options, cx)?;
+    let stores = match Stores::open(store, &config.state_dir, forget::access(&dir), cx.stop) {
         Ok(stores) => stores,
-        Err(failure) => return Err(unopened(&dir, options, failure)),
+        Err(failure) => return Err(unopened(&dir, options, failure).into()),
     };
     let lock = lock(&dir, options)?;
     let states = States::open(dir, &stores.config).map_err(state_failure)?;
@@ -53,8 +58,12 @@ pub(super) fn run_store(
         states: &states,
         options,
         cx: *cx,
+        has_first_pair: Cell::new(false),
     };
-    let result = run.passes(&mut own, observer);
+    let result = match panics::catch(|| run.passes(&mut own, observer)) {
+        Ok(result) => result.map_err(Stopped::Failed),
+        Err(panicked) => Err(Stopped::Panicked(panicked)),
+    };
     let end = run_end(&own, &result, after(options.now, watch.elapsed()));
     report.absorb(own);
     end_run(states.main(), options, &end)?;
@@ -62,10 +71,10 @@ pub(super) fn run_store(
     result
 }
 
-fn run_end(own: &RunReport, result: &Result<(), Failure>, finished_at: Timestamp) -> RunEnd {
+fn run_end(own: &RunReport, result: &Result<(), Stopped>, finished_at: Timestamp) -> RunEnd {
     let (outcome, exit) = match result {
         Ok(()) => (own.outcome(), own.exit()),
-        Err(failure) => ("failed", failure.exit),
+        Err(stopped) => ("failed", stopped.exit()),
     };
     RunEnd {
         outcome: outcome.to_owned(),
@@ -81,31 +90,46 @@ struct StoreRun<'a> {
     states: &'a States,
     options: &'a Options,
     cx: Cx<'a>,
+    /// Whether this run took the first pair of the store, before its first removal.
+    has_first_pair: Cell<bool>,
 }
 
 impl StoreRun<'_> {
     fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
         let is_foreign = self.replay(report)?;
+        if !is_foreign && !report.interrupted {
+            self.finish_erasures(report)?;
+        }
         for pass in &self.options.only {
             if !pass.is_enabled(&self.stores.config.passes) {
                 tracing::warn!(store = %self.stores.name, %pass, "switched off in the configuration: not run");
             }
         }
+        // A pass that panicked says that something about the store is not understood: it is left alone.
+        let mut has_panicked = false;
         for pass in passes(self.options, self.stores) {
             report.interrupted |= self.cx.stop.is_requested();
-            let pass_report = if report.interrupted {
+            let pass_report = if report.interrupted || has_panicked {
                 self.skipped(pass)
             } else if is_foreign {
                 refused_for_open_intents(self.stores, pass)
             } else {
                 let watch = Stopwatch::start();
-                let mut pass_report = self.pass(pass, report)?;
+                let worked = panics::catch(|| self.pass(pass, report));
+                has_panicked = worked.is_err();
+                let mut pass_report = match worked {
+                    Ok(pass_report) => pass_report?,
+                    Err(panicked) => self.panicked(pass, &panicked),
+                };
                 pass_report.seconds = watch.elapsed().as_secs_f64();
                 pass_report
             };
             self.record(&pass_report)?;
             observer.passed(&pass_report);
             report.passes.push(pass_report);
+        }
+        if has_panicked {
+            return Ok(());
         }
         self.prune(report)
     }
@@ -132,6 +156,21 @@ impl StoreRun<'_> {
         hit(Failpoint::ReplayCounted).map_err(injected)?;
         report.unfinished.extend(replayed.unread);
         Ok(replayed.foreign)
+    }
+
+    /// Goes on with what earlier runs had begun to forget.
+    fn finish_erasures(&self, report: &mut RunReport) -> Result<(), Failure> {
+        let finished = forget::finish_earlier(
+            self.config,
+            &self.stores.config,
+            self.states,
+            self.options,
+            &self.cx,
+        )?;
+        report.replayed += finished.namespaces;
+        report.interrupted |= finished.interrupted;
+        report.unfinished.extend(finished.unread);
+        Ok(())
     }
 
     /// Drops what is too old to be undone; leaves it to the next run when a stop was requested.
@@ -177,6 +216,12 @@ impl StoreRun<'_> {
         PassReport::new(Arc::clone(&self.stores.name), pass.name(), Outcome::Skipped)
     }
 
+    fn panicked(&self, pass: &dyn Pass, panicked: &Panicked) -> PassReport {
+        let mut report = self.skipped(pass);
+        fail(&mut report, panicked);
+        report
+    }
+
     /// Plans, asks the guard, applies, and plans once more.
     fn pass(&self, pass: &dyn Pass, run: &mut RunReport) -> Result<PassReport, Failure> {
         let sightings = self.states.main().sightings().map_err(state_failure)?;
@@ -190,20 +235,63 @@ impl StoreRun<'_> {
             Err(error) => return Ok(failed_plan(self.stores, pass, &error)),
         };
         let mut report = PassReport::of_plan(&plan);
+        if pass.name() == PassName::Snapshot {
+            self.count_first_pair(&mut report);
+        }
         self.record_sightings(&plan)?;
         let Some(approved) = self.approved(pass, &view, plan, &mut report, run)? else {
             return Ok(report);
         };
-        if approved.plan().actions.is_empty() {
+        if approved.plan().is_empty() {
             report.outcome = report.judge();
             let compared = &approved.plan().compared;
             if let Err(error) = self.states.remember(pass.name(), compared) {
                 fail(&mut report, &error);
             }
-        } else {
-            self.apply(pass, approved, &mut report, run);
+            return Ok(report);
         }
+        if approved.plan().removes()
+            && let Err(error) = self.take_first_pair()
+        {
+            if error.is_interruption() {
+                run.interrupted = true;
+                return Ok(self.skipped(pass));
+            }
+            report.outcome = Outcome::Refused;
+            let error = chain(&error);
+            report.error = Some(format!("take the first pair before anything goes: {error}"));
+            return Ok(report);
+        }
+        self.apply(pass, approved, &mut report, run);
         Ok(report)
+    }
+
+    /// Takes a pair of a store that has none, before the first removal. Where the pass that takes pairs is switched off
+    /// or left out, somebody has decided to do without.
+    fn take_first_pair(&self) -> Result<(), SnapshotError> {
+        let config = &self.stores.config;
+        let is_wanted =
+            self.options.wants(PassName::Snapshot) && PassName::Snapshot.is_enabled(&config.passes);
+        if !is_wanted || !Shelf::new(&config.pairs).list()?.pairs.is_empty() {
+            return Ok(());
+        }
+        take(Order {
+            stores: self.stores,
+            purpose: Purpose::Run,
+            run: &self.options.run,
+            now: self.options.now,
+            cx: self.cx,
+        })?;
+        self.has_first_pair.set(true);
+        Ok(())
+    }
+
+    /// Counts the pair that was taken before the first removal for the pass that takes pairs.
+    fn count_first_pair(&self, report: &mut PassReport) {
+        if self.has_first_pair.get() {
+            count(&mut report.planned, ActionKind::Snapshot, 1);
+            count(&mut report.applied, ActionKind::Snapshot, 1);
+        }
     }
 
     /// Asks the guard; `None` when the plan must not be applied, which the report then says.
@@ -256,18 +344,22 @@ impl StoreRun<'_> {
         run: &mut RunReport,
     ) {
         let compared = approved.plan().compared.clone();
+        let planned = approved.plan().counts();
         let (applied, result) = apply::apply(approved, &self.job(pass.name()));
         run.interrupted |= applied.interrupted;
-        let left = apply::rest(&report.planned, &applied);
+        let left = apply::rest(&planned, &applied);
         let Applied {
             applied,
             skipped,
             failed,
             unread,
+            freed_bytes,
             interrupted,
         } = applied;
-        (report.applied, report.skipped, report.failed) = (applied, skipped, failed);
+        (report.skipped, report.failed) = (skipped, failed);
+        add(&mut report.applied, applied);
         report.unread.extend(unread);
+        report.freed_bytes = freed_bytes;
         if let Err(error) = result {
             report.residue = left;
             fail(report, &error);

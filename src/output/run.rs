@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::engine::Observer;
 use crate::pass::PassName;
 use crate::plan::{
-    Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread,
+    Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread, Upkeep,
 };
 use crate::report::{Outcome, PassReport, RunReport, Unopened};
 use crate::state::{Intent, IntentRecord};
@@ -86,6 +86,10 @@ impl Observer for Printer<'_> {
             .as_ref()
             .map(|hash| format!("  plan {hash}"))
             .unwrap_or_default();
+        for upkeep in &plan.upkeep {
+            self.out
+                .line(&format!("{}  {}  {upkeep}", plan.store, plan.pass));
+        }
         let planned = counts(&report.planned).unwrap_or_else(|| "nothing to do".into());
         self.out.line(&format!(
             "{}  {}  would: {planned}{hash}",
@@ -133,6 +137,7 @@ fn summary(report: &PassReport) -> String {
         store,
         pass,
         outcome,
+        freed_bytes,
         seconds,
         ..
     } = report;
@@ -147,6 +152,9 @@ fn summary(report: &PassReport) -> String {
         if let Some(counts) = counts(tally) {
             let _ = write!(line, "  {name}{counts}");
         }
+    }
+    if *freed_bytes > 0 {
+        let _ = write!(line, "  {freed_bytes} bytes given back");
     }
     let _ = write!(line, "  {seconds:.2} s");
     line
@@ -254,13 +262,19 @@ fn ids(question: &Question) -> Vec<String> {
 
 fn describe_begun(store: &str, record: &IntentRecord) -> String {
     let IntentRecord {
-        run, pass, intent, ..
+        run,
+        pass,
+        intent,
+        undo,
+        ..
     } = record;
+    let verb = if undo.is_some() {
+        "would first take back"
+    } else {
+        "would first finish"
+    };
     let namespace = intent.namespace.as_ref().map_or("-", |ns| ns.as_str());
-    let mut line = format!(
-        "{store}  {pass}  would first finish  {}  {namespace}",
-        intent.kind
-    );
+    let mut line = format!("{store}  {pass}  {verb}  {}  {namespace}", intent.kind);
     for id in memories_of(intent).into_iter().chain(points_of(intent)) {
         let _ = write!(line, "  {id}");
     }
@@ -379,6 +393,8 @@ struct ReplayLine<'a> {
 struct BegunLine<'a> {
     run: &'a str,
     pass: PassName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undo: Option<&'a str>,
     #[serde(flatten)]
     action: ActionLine<'a>,
 }
@@ -386,7 +402,11 @@ struct BegunLine<'a> {
 impl<'a> BegunLine<'a> {
     fn of(record: &'a IntentRecord) -> Self {
         let IntentRecord {
-            run, pass, intent, ..
+            run,
+            pass,
+            intent,
+            undo,
+            ..
         } = record;
         let namespace = intent.namespace.as_ref().map_or("", |ns| ns.as_str());
         let action = ActionLine {
@@ -403,6 +423,7 @@ impl<'a> BegunLine<'a> {
         Self {
             run,
             pass: *pass,
+            undo: undo.as_deref(),
             action,
         }
     }
@@ -413,6 +434,8 @@ struct PlanLine<'a> {
     #[serde(flatten)]
     report: &'a PassReport,
     actions: Vec<ActionLine<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    upkeep: &'a [Upkeep],
 }
 
 impl<'a> PlanLine<'a> {
@@ -420,6 +443,7 @@ impl<'a> PlanLine<'a> {
         Self {
             report,
             actions: plan.actions.iter().map(ActionLine::of).collect(),
+            upkeep: &plan.upkeep,
         }
     }
 }

@@ -9,20 +9,25 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::snapshot::SnapshotError;
 use crate::stop::Stop;
 use crate::store::rows::RowError;
+use crate::store::space::SpaceError;
 use crate::store::vectors::VectorError;
 use crate::view::View;
 
 pub mod contradictions;
 pub mod decay;
 pub mod duplicates;
+pub mod erasure;
 mod live;
 pub mod member;
 pub mod orphans;
 mod removal;
 pub mod review;
+pub mod snapshot;
 pub mod ttl;
+pub mod vacuum;
 
 /// The name of a pass: CLI argument, configuration table, metric label and journal key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,17 +45,23 @@ pub enum PassName {
     Contradictions,
     /// Memories that a person should look at again, and questions that have become void.
     Review,
+    /// Free pages of the databases.
+    Vacuum,
+    /// A pair of rows and points.
+    Snapshot,
 }
 
 impl PassName {
     /// Every pass, in the order in which they run.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Ttl,
         Self::Orphans,
         Self::Duplicates,
         Self::Decay,
         Self::Contradictions,
         Self::Review,
+        Self::Vacuum,
+        Self::Snapshot,
     ];
 
     /// The stable name.
@@ -63,6 +74,8 @@ impl PassName {
             Self::Decay => "decay",
             Self::Contradictions => "contradictions",
             Self::Review => "review",
+            Self::Vacuum => "vacuum",
+            Self::Snapshot => "snapshot",
         }
     }
 
@@ -76,7 +89,15 @@ impl PassName {
             Self::Decay => passes.decay.enabled,
             Self::Contradictions => passes.contradictions.enabled,
             Self::Review => passes.review.enabled,
+            Self::Vacuum => passes.vacuum.enabled,
+            Self::Snapshot => passes.snapshot.enabled,
         }
+    }
+
+    /// Whether the pass is about memories, and not about the files that hold them.
+    #[must_use]
+    pub fn is_about_memories(self) -> bool {
+        !matches!(self, Self::Vacuum | Self::Snapshot)
     }
 }
 
@@ -115,7 +136,7 @@ pub trait Pass: Send + Sync {
 
 /// The passes, in the order in which they run.
 #[must_use]
-pub fn registry() -> [&'static dyn Pass; 6] {
+pub fn registry() -> [&'static dyn Pass; 8] {
     [
         &ttl::Ttl,
         &orphans::Orphans,
@@ -123,6 +144,8 @@ pub fn registry() -> [&'static dyn Pass; 6] {
         &decay::Decay,
         &contradictions::Contradictions,
         &review::Review,
+        &vacuum::Vacuum,
+        &snapshot::Snapshot,
     ]
 }
 
@@ -196,6 +219,15 @@ pub enum PassError {
     /// The vectors cannot be compared.
     #[error("compare vectors")]
     Compare(#[source] duplicates::kernel::KernelError),
+    /// The space of a file could not be measured.
+    #[error("measure the databases")]
+    Space(#[from] SpaceError),
+    /// The pairs could not be read, or compared with the stores.
+    #[error("compare the stores with their newest pair")]
+    Snapshot(#[from] SnapshotError),
+    /// What the pass would do is not safe, or not possible, as things are.
+    #[error("{0}")]
+    Unsafe(String),
     /// A stop was requested.
     #[error("interrupted")]
     Interrupted,
@@ -206,7 +238,7 @@ impl PassError {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::NoRows { .. } => true,
+            Self::NoRows { .. } | Self::Unsafe(_) => true,
             Self::Owners(error) => matches!(error, RowError::NoOwners { .. }),
             _ => false,
         }
@@ -217,10 +249,11 @@ impl PassError {
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
-        matches!(
-            self,
-            Self::Interrupted | Self::Vectors(VectorError::Interrupted)
-        )
+        match self {
+            Self::Interrupted | Self::Vectors(VectorError::Interrupted) => true,
+            Self::Snapshot(error) => error.is_interruption(),
+            _ => false,
+        }
     }
 }
 
@@ -235,10 +268,9 @@ mod tests {
             assert_eq!(pass.as_str().parse(), Ok(pass));
         }
         assert!(
-            "tttl"
-                .parse::<PassName>()
-                .unwrap_err()
-                .contains("ttl, orphans, duplicates, decay, contradictions, review")
+            "tttl".parse::<PassName>().unwrap_err().contains(
+                "ttl, orphans, duplicates, decay, contradictions, review, vacuum, snapshot"
+            )
         );
     }
 }

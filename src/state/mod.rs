@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `lock` | who is running; held by `flock`, so that a killed holder leaves nothing stale |
 //! | `main.db` | runs and pass results, acceptances, counters, the queue; and the work on a store that is one row database |
+//! | `epoch` | how often the store was restored; made by the first restore |
 //! | `<tenant>.db` | the work on one tenant's row database; made only when there is something to write |
 //!
 //! The work is intents with their pre-images, tombstones and sightings. Losing a file loses undo and the queue, never a
@@ -24,6 +25,7 @@ use crate::failpoint::{Failpoint, hit};
 mod compared;
 mod error;
 mod file;
+mod forget;
 mod intent;
 mod ledger;
 mod lock;
@@ -36,16 +38,22 @@ mod sightings;
 mod sql;
 #[cfg(test)]
 mod testing;
+mod undo;
 
 pub use compared::Compared;
 pub use error::StateError;
 pub use file::{State, StateReader};
+pub use forget::Held;
 pub use intent::{Intent, IntentId, IntentRecord, Settled, SkipReason};
 pub use ledger::{ActionResult, Gone, NamespaceHash, Tombstone, Total};
 pub use lock::{Holder, RunLock};
 pub use partition::Partition;
 pub use queue::{Answer, Entry, key_of};
 pub use runs::{PassRow, RunEnd, RunRecord, RunRow};
+pub use undo::{Folded, TakenBack};
+
+/// The file that says how often the store has been restored.
+const EPOCH: &str = "epoch";
 
 /// The tenants that have a state file.
 #[derive(Debug, Default)]
@@ -157,6 +165,61 @@ impl StateDir {
         }
         tenants.names.sort();
         Ok(tenants)
+    }
+
+    /// The open intents of the store, over all its partitions.
+    ///
+    /// # Errors
+    ///
+    /// When a state file is damaged, or cannot be read.
+    pub fn count_open_intents(&self) -> Result<u64, StateError> {
+        let tenants = self.tenants()?;
+        if let Some((_, error)) = tenants.damaged.into_iter().next() {
+            return Err(error);
+        }
+        let tenants = tenants.names.iter().map(|name| Partition::Tenant(name));
+        let mut open = 0;
+        for partition in std::iter::once(Partition::Main).chain(tenants) {
+            if let Some(state) = self.read(partition)? {
+                open += state.count_open_intents()?;
+            }
+        }
+        Ok(open)
+    }
+
+    /// How often the store has been restored.
+    ///
+    /// # Errors
+    ///
+    /// When the file that says so cannot be read.
+    pub fn epoch(&self) -> Result<u64, StateError> {
+        let path = self.path.join(EPOCH);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+            text => text.map_err(|source| StateError::io("read", &path, source))?,
+        };
+        text.trim().parse().map_err(|_| {
+            let source = std::io::Error::from(std::io::ErrorKind::InvalidData);
+            StateError::io("read", &path, source)
+        })
+    }
+
+    /// Writes down how often the store has been restored, durably.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn set_epoch(&self, epoch: u64) -> Result<(), StateError> {
+        self.create()?;
+        let path = self.path.join(EPOCH);
+        durable::replace(&path, format!("{epoch}\n").as_bytes(), durable::PRIVATE)
+            .map_err(|source| StateError::io("write", &path, source))
+    }
+
+    /// A file of the store's state folder.
+    #[must_use]
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     fn file(&self, partition: Partition<'_>) -> PathBuf {

@@ -9,16 +9,24 @@ use std::sync::Arc;
 
 use crate::config;
 use crate::error::Failure;
+use crate::exit::Exit;
 use crate::memory::Namespace;
 use crate::plan::Unread;
+use crate::snapshot::restore;
 use crate::state::{self, StateDir};
 use crate::stop::Stop;
 
 pub mod apart;
+pub mod copies;
+pub mod database;
+pub mod files;
 pub mod identity;
 pub mod image;
 pub mod rows;
+pub mod space;
 pub mod sqlite;
+pub mod swap;
+pub mod traces;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
@@ -73,7 +81,9 @@ impl Stores {
         access: Access,
         stop: &Stop,
     ) -> Result<Self, Failure> {
-        let rows = RowStore::new(&config.rows);
+        let state = StateDir::new(state_dir, &config.name);
+        refuse_half_restored(&state)?;
+        let rows = RowStore::new(&config.rows).written_with(access);
         // What does not fit is named at once, in all three.
         let mut problems: Vec<Failure> = Vec::new();
         problems.extend(check_rows(&rows, config, access).err());
@@ -93,7 +103,6 @@ impl Stores {
         if let Some(problem) = Failure::of_all(&problems) {
             return Err(problem);
         }
-        let state = StateDir::new(state_dir, &config.name);
         Ok(Self {
             name: config.name.as_str().into(),
             config: config.clone(),
@@ -101,6 +110,19 @@ impl Stores {
             vectors,
             state,
         })
+    }
+
+    /// The rows alone, whether the vector store answers or not, and nothing checked: what does not fit is found when a
+    /// row database is opened.
+    #[must_use]
+    pub fn rows_alone(config: &config::Store, state_dir: &Path) -> Self {
+        Self {
+            name: config.name.as_str().into(),
+            config: config.clone(),
+            rows: RowStore::new(&config.rows),
+            vectors: None,
+            state: StateDir::new(state_dir, &config.name),
+        }
     }
 
     /// Who still exists; `None` when the store has no owners table.
@@ -182,6 +204,19 @@ impl Stores {
     }
 }
 
+/// Refuses stores of which one half may be restored and the other not.
+fn refuse_half_restored(state: &StateDir) -> Result<(), Failure> {
+    match restore::cut_off(state) {
+        Ok(None) => Ok(()),
+        Ok(Some(pair)) => Err(Failure::new(
+            Exit::LeftOver,
+            format!("open the stores: the restore of pair {pair} was cut off"),
+        )
+        .with_hint("hypnos --run-now finishes it, or takes it back")),
+        Err(error) => Err(Failure::from(&error)),
+    }
+}
+
 /// Checks the row databases, as far as there is one for all.
 fn check_rows(rows: &RowStore, config: &config::Store, access: Access) -> Result<(), Failure> {
     let partitions = rows
@@ -227,6 +262,6 @@ fn check(rows: &RowStore, partition: &Partition, access: Access) -> Result<(), R
     match access {
         // A dry run must find what would keep the run from writing.
         Access::Read => rows.reader(partition)?.explain(),
-        Access::Write => rows.writer(partition).map(drop),
+        Access::Write | Access::Erase => rows.writer(partition).map(drop),
     }
 }

@@ -162,7 +162,8 @@ fn begun_tenants(backend: Backend) -> Case {
     case
 }
 
-/// The scenario in which a point is certainly reached; `None` on a backend that has no such step.
+/// The scenario in which a point is certainly reached; `None` on a backend that has no such step, and for those that other
+/// modules disturb.
 fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
     use Failpoint as F;
     Some(match point {
@@ -224,6 +225,33 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         F::QueueClosed => "void question",
         F::AnswerBefore | F::AnswerWritten => "answer",
         F::SnoozeBefore | F::SnoozeWritten => "snooze",
+        // Disturbed in `snapshot` and in `by_hand`, on stores of their own.
+        F::VacuumBefore
+        | F::VacuumDone
+        | F::PairBegun
+        | F::RowsCopied
+        | F::PointsCopied
+        | F::ManifestWritten
+        | F::PairPublished
+        | F::PairDropBefore
+        | F::PairDropped
+        | F::UndoBefore
+        | F::UndoBegun
+        | F::UndoSettleBefore
+        | F::UndoSettled
+        | F::ForgetBefore
+        | F::ForgetBegun
+        | F::ForgetStateBefore
+        | F::ForgetStateDone
+        | F::ForgetOverwritten
+        | F::RestoreBegun
+        | F::RestoreStaged
+        | F::RestoreCleaned
+        | F::RestoreDecided
+        | F::SwapBefore
+        | F::SwapDone
+        | F::RestoreSwitched
+        | F::RestoreFinished => return None,
     })
 }
 

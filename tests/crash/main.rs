@@ -11,6 +11,7 @@
 //! | [`calls`], [`vfs`] | the Nth call of a file or of the server fails |
 //! | [`disk`] | full, read-only, somebody else's |
 //! | [`edits`], [`fading`], [`folding`] | memories that change while they are removed, fade, are asked about or folded |
+//! | [`snapshot`], [`by_hand`] | VACUUM, pairs and restores; undo and forget |
 
 #![allow(let_underscore_drop, reason = "an answer that a test does not look at")]
 #![allow(
@@ -25,6 +26,7 @@
 mod support;
 
 mod agent;
+mod by_hand;
 mod calls;
 mod census;
 mod checker;
@@ -34,6 +36,7 @@ mod fading;
 mod folding;
 mod kills;
 mod seed;
+mod snapshot;
 mod vfs;
 
 /// What the environment sets for these tests.

@@ -19,6 +19,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+pub mod daemon;
+pub mod page;
 pub mod qdrant;
 
 pub const DAY: i64 = 86_400;
@@ -58,6 +60,8 @@ pub struct World {
     pub dir: TempDir,
     pub points: Points,
     pub config: String,
+    /// Three in the morning, UTC, of the night that lies before it.
+    pub three: i64,
     next: i64,
 }
 
@@ -105,6 +109,7 @@ impl World {
             dir,
             points,
             config: String::new(),
+            three: now() + (3 * 3600 - now()).rem_euclid(DAY),
             next: 1,
         };
         world.rows().execute_batch(SCHEMA).expect("schema");
@@ -125,6 +130,8 @@ min_age = "0s"
 [pass.review]
 enabled = false
 [pass.contradictions]
+enabled = false
+[pass.snapshot]
 enabled = false
 [[store]]
 name = "agent"
@@ -151,8 +158,10 @@ deleted_at = "deleted_at"
                 format!("[store.vectors]\nkind = \"sqlite\"\npath = \"vectors.db\"\n{rule}\n")
             }
             Points::Qdrant(collection) => format!(
-                "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"{}\"\n{rule}\n",
-                collection.url, collection.name
+                "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\nrest_url = \"{}\"\ncollection = \"{}\"\n{rule}\n",
+                collection.url,
+                qdrant::rest_url(),
+                collection.name
             ),
         }
     }

@@ -277,6 +277,7 @@ impl Search {
         };
         registry()
             .into_iter()
+            .filter(|pass| pass.name().is_about_memories())
             .filter(|pass| pass.name().is_enabled(&self.stores.config.passes))
             .map(|pass| {
                 let plan = sightings.clone().and_then(|sightings| {

@@ -21,6 +21,7 @@ const NAME_LENGTH: usize = 64;
 pub(super) fn stores(
     written: Vec<raw::Store>,
     global: &raw::Pass,
+    snapshot_dir: &Path,
     env: &Env,
     checks: &mut Checks,
 ) -> Vec<Store> {
@@ -34,7 +35,7 @@ pub(super) fn stores(
     for raw in written {
         let at = raw.at.clone();
         let name_key = raw.name.clone();
-        let store = store(raw, global, env, checks);
+        let store = store(raw, global, snapshot_dir, env, checks);
         if stores.iter().any(|(_, other)| other.name == store.name)
             && checks.are_sound(&[&name_key])
         {
@@ -47,7 +48,13 @@ pub(super) fn stores(
     stores.into_iter().map(|(_, store)| store).collect()
 }
 
-fn store(written: raw::Store, global: &raw::Pass, env: &Env, checks: &mut Checks) -> Store {
+fn store(
+    written: raw::Store,
+    global: &raw::Pass,
+    snapshot_dir: &Path,
+    env: &Env,
+    checks: &mut Checks,
+) -> Store {
     let name = name(&written.name, checks);
     let first_runs = [("apply", FirstRun::Apply), ("report", FirstRun::Report)];
     let first_run = checks.choice(&written.first_run, FirstRun::Apply, &first_runs);
@@ -68,12 +75,13 @@ fn store(written: raw::Store, global: &raw::Pass, env: &Env, checks: &mut Checks
         }
     }
     Store {
-        name,
         first_run,
         rows,
         owners,
         vectors,
         passes: passes::passes(&raw.pass, checks),
+        pairs: snapshot_dir.join(&name),
+        name,
     }
 }
 

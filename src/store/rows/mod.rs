@@ -11,9 +11,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rusqlite::Connection;
+
 use crate::config;
 use crate::store::MAIN;
+use crate::store::sqlite::Access;
 
+mod carry;
 mod chains;
 mod dependents;
 mod edges;
@@ -26,6 +30,7 @@ mod owners;
 mod reader;
 mod restore;
 mod schema;
+mod scrub;
 pub mod time;
 mod value;
 mod writer;
@@ -37,7 +42,7 @@ pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, Standing};
 pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
-pub use restore::{LeftReason, LeftRow, Restored};
+pub use restore::{LeftReason, LeftRow, Restored, Return, Takeover};
 pub use writer::{Fate, Wanted, Writer};
 
 use mapping::TENANT;
@@ -46,6 +51,8 @@ use mapping::TENANT;
 #[derive(Debug, Clone)]
 pub struct RowStore {
     rows: Arc<config::Rows>,
+    /// Whether writers overwrite what they delete.
+    erases: bool,
 }
 
 /// One row database.
@@ -67,6 +74,16 @@ impl RowStore {
     pub fn new(rows: &config::Rows) -> Self {
         Self {
             rows: Arc::new(rows.clone()),
+            erases: false,
+        }
+    }
+
+    /// The same store, whose writers overwrite what they delete if `access` says so.
+    #[must_use]
+    pub(in crate::store) fn written_with(self, access: Access) -> Self {
+        Self {
+            erases: access == Access::Erase,
+            ..self
         }
     }
 
@@ -109,7 +126,7 @@ impl RowStore {
     /// The row database of a tenant, whether it exists or not; the one file in a store without tenants. `None` for a
     /// name that no folder or file can have, such as `../x`.
     #[must_use]
-    pub(in crate::store) fn partition(&self, tenant: &str) -> Option<Partition> {
+    pub fn partition(&self, tenant: &str) -> Option<Partition> {
         if !self.rows.is_per_tenant() {
             return Some(self.main());
         }
@@ -132,6 +149,12 @@ impl RowStore {
         })
     }
 
+    /// Whether there is one file per tenant.
+    #[must_use]
+    pub fn is_per_tenant(&self) -> bool {
+        self.rows.is_per_tenant()
+    }
+
     /// Whether something is where the file of a tenant would be, or might be: only a clear no is a no.
     #[must_use]
     pub fn has_file(&self, tenant: &str) -> bool {
@@ -149,6 +172,19 @@ impl RowStore {
         Reader::open(partition, Arc::clone(&self.rows))
     }
 
+    /// Reads a copy of a partition, which `conn` is connected to.
+    ///
+    /// # Errors
+    ///
+    /// When its schema does not fit the mapping.
+    pub fn reader_of_copy(
+        &self,
+        conn: Connection,
+        partition: &Partition,
+    ) -> Result<Reader, RowError> {
+        Reader::over(conn, partition, Arc::clone(&self.rows))
+    }
+
     /// Opens a partition for writing.
     ///
     /// # Errors
@@ -156,7 +192,12 @@ impl RowStore {
     /// As [`Self::reader`]; also when a statement that would write cannot be compiled.
     pub fn writer(&self, partition: &Partition) -> Result<Writer, RowError> {
         require_own_file(partition)?;
-        Writer::open(partition, Arc::clone(&self.rows))
+        let access = if self.erases {
+            Access::Erase
+        } else {
+            Access::Write
+        };
+        Writer::open(partition, Arc::clone(&self.rows), access)
     }
 
     /// The one row database of a store without tenants.

@@ -20,6 +20,7 @@ use super::{Partition, RowError, open, schema, value};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
+use crate::store::copies::Count;
 use crate::store::image::RowImage;
 
 /// A row database, opened for reading.
@@ -150,6 +151,15 @@ fn probe(conn: &Connection, verb: &'static str, table: &str, sql: &str) -> Resul
     }
 }
 
+/// An id as a fingerprint tells it from those of another storage class.
+fn keyed(id: &MemoryId) -> String {
+    match id {
+        MemoryId::Integer(_) => format!("integer {id}"),
+        MemoryId::Text(_) => format!("text {id}"),
+        MemoryId::Bytes(_) => format!("bytes {id}"),
+    }
+}
+
 /// What `SQLite` said, without the statement.
 fn message_of(error: &rusqlite::Error) -> String {
     match error {
@@ -162,7 +172,15 @@ fn message_of(error: &rusqlite::Error) -> String {
 impl Reader {
     /// Opens a partition, and compiles every statement that will read from it.
     pub(super) fn open(partition: &Partition, rows: Arc<config::Rows>) -> Result<Self, RowError> {
-        let conn = open::reader(&partition.path)?;
+        Self::over(open::reader(&partition.path)?, partition, rows)
+    }
+
+    /// Reads a partition over a connection to it, or to a copy of it.
+    pub(super) fn over(
+        conn: Connection,
+        partition: &Partition,
+        rows: Arc<config::Rows>,
+    ) -> Result<Self, RowError> {
         let tenant = partition.tenant.clone();
         let bound = Bound::new(&conn, &rows, tenant.as_ref())?;
         bound.probe_reads(&conn)?;
@@ -229,6 +247,17 @@ impl Reader {
         self.pragma("journal_mode")
     }
 
+    /// How many bytes of the file are free pages, which `VACUUM` would give back.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn free_bytes(&self) -> Result<u64, RowError> {
+        let pages: u32 = self.pragma("freelist_count")?;
+        let size: u32 = self.pragma("page_size")?;
+        Ok(u64::from(pages) * u64::from(size))
+    }
+
     /// How many rows of the whole file violate a foreign key, enforced or not. `None` when a key names columns of its
     /// parent that are no key there, so that `SQLite` cannot check it.
     ///
@@ -273,8 +302,8 @@ impl Reader {
 /// One state of a row database.
 #[derive(Debug)]
 pub struct Snapshot {
-    conn: Connection,
-    bound: RefCell<Arc<Bound>>,
+    pub(super) conn: Connection,
+    pub(super) bound: RefCell<Arc<Bound>>,
 }
 
 /// Why a memory must be left alone.
@@ -349,6 +378,24 @@ impl Snapshot {
             Ok(())
         };
         scan().map_err(RowError::sqlite("scan the memories"))
+    }
+
+    /// Counts every memory, with a fingerprint of their ids.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn count(&self) -> Result<Count, RowError> {
+        let mut count = Count::default();
+        self.scan(&[], &mut |memory| {
+            let namespace = memory.namespace.as_ref().map(Namespace::as_str);
+            match &memory.id {
+                Some(id) => count.add(&keyed(id), namespace),
+                None => count.add_nameless(namespace),
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
     }
 
     /// Reads memories by id, in the order of `ids`; those that do not exist are left out.

@@ -25,6 +25,7 @@ use crate::config;
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{Memory, MemoryId, Role};
 use crate::store::image::{RowImage, SqlValue, Unit};
+use crate::store::sqlite::Access;
 
 /// A row database, opened for writing.
 #[derive(Debug)]
@@ -60,8 +61,12 @@ pub enum Fate {
 
 impl Writer {
     /// Opens a partition, and compiles every statement that will write to it.
-    pub(super) fn open(partition: &Partition, rows: Arc<config::Rows>) -> Result<Self, RowError> {
-        let conn = open::writer(&partition.path)?;
+    pub(super) fn open(
+        partition: &Partition,
+        rows: Arc<config::Rows>,
+        access: Access,
+    ) -> Result<Self, RowError> {
+        let conn = open::writer(&partition.path, access)?;
         let tenant = partition.tenant.clone();
         let bound = Bound::new(&conn, &rows, tenant.as_ref())?;
         bound.probe_writes(&conn)?;
@@ -143,6 +148,17 @@ impl Writer {
     /// When a row cannot be read.
     pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
         self.bound.mapping.memories(&self.conn, roles, ids)
+    }
+
+    /// Makes every deletion from here on overwrite what it deletes.
+    ///
+    /// # Errors
+    ///
+    /// When SQLite refuses.
+    pub fn overwrite_deleted(&self) -> Result<(), RowError> {
+        self.conn
+            .pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))
+            .map_err(RowError::sqlite("overwrite what is deleted"))
     }
 
     /// Finds out whether the file can be written at all: takes the write lock, prepares a write that changes nothing,
@@ -290,13 +306,7 @@ impl Writer {
 
     /// The row as it is now, by its key.
     pub(super) fn current(&self, row: &RowImage) -> rusqlite::Result<Option<RowImage>> {
-        let Some(table) = self.bound.dependents.table(&row.table) else {
-            return Ok(None);
-        };
-        match table.key_of(row) {
-            Some(key) => table.fetch(&self.conn, &key),
-            None => Ok(None),
-        }
+        self.bound.current(&self.conn, row)
     }
 
     fn delete_unit(&self, unit: &Unit, walk: &Walk) -> Result<Fate, RowError> {

@@ -10,12 +10,14 @@ use crate::failpoint::Injected;
 use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::PointImage;
+use crate::store::traces::Trace;
 
 mod payload;
 pub mod point_id;
 pub mod qdrant;
 pub mod sqlite;
 
+use crate::store::copies::PointCopies;
 use crate::store::sqlite::{Access, OpenError};
 
 /// Opens the configured vector store. A Qdrant server is reached in the same way for reading and for writing.
@@ -40,6 +42,24 @@ pub fn open(
             stop.clone(),
         )?),
     })
+}
+
+/// How the points of a store copy themselves out and are put back; `None` for a store without vectors.
+///
+/// # Errors
+///
+/// When a Qdrant server cannot be spoken to.
+pub fn copies(
+    store: &config::Store,
+    stop: &Stop,
+) -> Result<Option<Box<dyn PointCopies>>, VectorError> {
+    let Some(vectors) = &store.vectors else {
+        return Ok(None);
+    };
+    Ok(Some(match &vectors.backend {
+        config::Backend::Qdrant(_) => Box::new(qdrant::snapshot::QdrantCopies::new(vectors, stop)?),
+        config::Backend::Sqlite(_) => Box::new(sqlite::SqliteCopies::new(store, stop)?),
+    }))
 }
 
 /// Points of one kind.
@@ -158,6 +178,13 @@ pub trait VectorReader: Send {
     ///
     /// When they cannot be read.
     fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError>;
+
+    /// Of points that were captured, those that exist now and are not as they were, or share their id with another one.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    fn changed(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError>;
 }
 
 /// A vector store, seen from [`crate::apply`].
@@ -178,6 +205,14 @@ pub trait VectorStore: VectorReader {
     ///
     /// When the store did not confirm.
     fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError>;
+
+    /// Overwrites what removed points leave behind, as far as it can, and names where they can still be. Needs a store
+    /// that was opened with [`Access::Erase`].
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be written.
+    fn scrub(&self) -> Result<Vec<Trace>, VectorError>;
 }
 
 /// Why a vector store could not do what it was asked.
@@ -187,6 +222,14 @@ pub enum VectorError {
     /// Nobody answers there.
     #[error("reach the vector store at {url}: {reason}")]
     Unreachable {
+        /// Address.
+        url: String,
+        /// What went wrong, without the address.
+        reason: String,
+    },
+    /// Nobody answers where snapshots are fetched.
+    #[error("reach the REST interface of the vector store at {url}: {reason}")]
+    RestUnreachable {
         /// Address.
         url: String,
         /// What went wrong, without the address.
@@ -285,6 +328,9 @@ impl VectorError {
             Self::Missing { .. } => Some("check [store.vectors] against what the store has"),
             Self::Unreachable { .. } => {
                 Some("is the server running, and is `url` its gRPC port (6334, not 6333)?")
+            }
+            Self::RestUnreachable { .. } => {
+                Some("is `rest_url` the REST port of the server (6333, not 6334)?")
             }
             Self::Unauthorized { .. } => Some(
                 "give the key as the credential qdrant-api-key, as HYPNOS_QDRANT_API_KEY, or as `api_key`",

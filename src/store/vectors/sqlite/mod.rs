@@ -22,9 +22,12 @@ use crate::stop::Stop;
 use crate::store::image::SqlValue;
 use crate::store::sqlite::Access;
 
+pub use copies::SqliteCopies;
+
 use super::VectorError;
 use schema::Table;
 
+mod copies;
 mod keys;
 mod locate;
 mod read;
@@ -70,7 +73,18 @@ impl SqliteVectors {
         access: Access,
         stop: Stop,
     ) -> Result<Self, VectorError> {
-        let mut connection = crate::store::sqlite::open(&config.path, access)?;
+        let connection = crate::store::sqlite::open(&config.path, access)?;
+        Self::over(connection, config, namespace_column, access, stop)
+    }
+
+    /// The same over a connection to the database, or to a copy of it.
+    pub(super) fn over(
+        mut connection: Connection,
+        config: &VectorTable,
+        namespace_column: &str,
+        access: Access,
+        stop: Stop,
+    ) -> Result<Self, VectorError> {
         let is_writing = Arc::new(AtomicBool::new(false));
         let (watched, writing) = (stop.clone(), Arc::clone(&is_writing));
         let is_to_end = move || watched.is_requested() && !writing.load(Ordering::Relaxed);
@@ -91,7 +105,7 @@ impl SqliteVectors {
             unfolded: Cell::new(0),
         };
         store.check_namespaces(namespace_column)?;
-        if access == Access::Write {
+        if access != Access::Read {
             store
                 .connection
                 .pragma_update(None, "wal_autocheckpoint", 0)

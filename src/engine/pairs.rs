@@ -1,0 +1,106 @@
+//! Pairs that a person asks for.
+
+use super::{Options, by_hand};
+use crate::apply::Job;
+use crate::config::{self, Config};
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::pass::{Cx, PassName};
+use crate::snapshot::manifest::Purpose;
+use crate::snapshot::restore::{self, Request, Restored};
+use crate::snapshot::{Manifest, Order, Pair, take};
+use crate::state::StateDir;
+use crate::store::Stores;
+use crate::store::sqlite::Access;
+
+/// Takes a pair of a store now, whatever there is already. What an earlier run had begun is finished first.
+///
+/// # Errors
+///
+/// When another run holds the lock, a store cannot be opened, or the pair would not be whole; then there is none.
+pub fn take_now(
+    config: &Config,
+    store: &config::Store,
+    options: &Options,
+    cx: &Cx<'_>,
+) -> Result<Manifest, Failure> {
+    let stores = Stores::open(store, &config.state_dir, Access::Write, cx.stop)?;
+    let dir = StateDir::new(&config.state_dir, &store.name);
+    let is_done = |_: &Manifest| ("applied", Exit::Done);
+    by_hand::in_a_run(dir, store, options, is_done, |states| {
+        by_hand::finish_earlier(&Job {
+            stores: &stores,
+            states,
+            run: &options.run,
+            pass: PassName::Snapshot,
+            now: options.now,
+            cx: *cx,
+        })?;
+        take(Order {
+            stores: &stores,
+            purpose: Purpose::Asked,
+            run: &options.run,
+            now: options.now,
+            cx: *cx,
+        })
+        .map_err(|error| Failure::from(&error).while_doing("take a pair"))
+    })
+}
+
+/// Puts a pair of a store back. What an earlier run had begun is finished first, as far as the present stores can be
+/// opened.
+///
+/// # Errors
+///
+/// When it is not done: then the store is as it was, or the next run finishes it.
+pub fn restore(
+    config: &Config,
+    store: &config::Store,
+    pair: &Pair,
+    how: How,
+    options: &Options,
+    cx: &Cx<'_>,
+) -> Result<Restored, Failure> {
+    by_hand::finish_restore(config, store, options, cx)?;
+    let dir = StateDir::new(&config.state_dir, &store.name);
+    let is_done = |_: &Restored| ("applied", Exit::Done);
+    by_hand::in_a_run(dir, store, options, is_done, |states| {
+        let present = Stores::open(store, &config.state_dir, Access::Write, cx.stop);
+        match present {
+            Ok(stores) => by_hand::finish_earlier(&Job {
+                stores: &stores,
+                states,
+                run: &options.run,
+                pass: PassName::Snapshot,
+                now: options.now,
+                cx: *cx,
+            })?,
+            Err(failure) if !how.keep_old => {
+                return Err(failure.with_hint(
+                    "--no-safety-pair goes on without a pair of the present state, and keeps its files beside the new ones",
+                ));
+            }
+            Err(_) => {}
+        }
+        restore::restore(Request {
+            config,
+            store,
+            pair,
+            run: &options.run,
+            now: options.now,
+            bring_back: how.bring_back,
+            keep_old: how.keep_old,
+            cx: *cx,
+        })
+        .map_err(|error| Failure::from(&error).while_doing("restore the pair"))
+    })
+}
+
+/// How a pair is put back.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct How {
+    /// Also what was removed after the pair was taken, but for owners who were erased.
+    pub bring_back: bool,
+    /// Without a pair of the present state: its files are kept beside the new ones.
+    pub keep_old: bool,
+}

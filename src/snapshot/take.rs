@@ -1,0 +1,177 @@
+//! Making a pair: the rows, then the points, then the manifest, then its name.
+//!
+//! Every count in the manifest was taken from the copies. Whatever goes wrong, nothing is left on the shelf.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::manifest::{CopiedRows, Drift, FORMAT, Manifest, Purpose};
+use super::{Shelf, SnapshotError};
+use crate::clock::{self, Timestamp};
+use crate::failpoint::{Failpoint, hit};
+use crate::pass::{Cx, PassName};
+use crate::store::Stores;
+use crate::store::copies::{CopiedFile, CopyError, Count};
+use crate::store::database::{self, Stamp};
+use crate::store::identity::Identity;
+use crate::store::rows::{Partition, RowError, RowStore, Snapshot};
+use crate::store::vectors;
+
+/// What is to be copied, and for whom.
+#[derive(Clone, Copy)]
+pub struct Order<'a> {
+    /// The store.
+    pub stores: &'a Stores,
+    /// Why.
+    pub purpose: Purpose,
+    /// The run.
+    pub run: &'a str,
+    /// The instant of the run.
+    pub now: Timestamp,
+    /// Whether to stop, and where to show progress.
+    pub cx: Cx<'a>,
+}
+
+/// Takes a pair and puts it on the shelf. The caller holds the lock of the store.
+///
+/// # Errors
+///
+/// When the pair is not whole; then none is there.
+pub fn take(order: Order<'_>) -> Result<Manifest, SnapshotError> {
+    let open = order.stores.state.count_open_intents()?;
+    if open > 0 {
+        return Err(SnapshotError::OpenIntents { open });
+    }
+    let shelf = Shelf::new(&order.stores.config.pairs);
+    let name = shelf.begin(order.now)?;
+    let taken = fill(order, &shelf.hidden(&name), &name).and_then(|manifest| {
+        shelf.publish(&name)?;
+        hit(Failpoint::PairPublished)?;
+        Ok(manifest)
+    });
+    if taken.is_err() && shelf.hidden(&name).exists() {
+        std::fs::remove_dir_all(shelf.hidden(&name))
+            .map_err(SnapshotError::io("remove what was copied so far"))?;
+    }
+    taken
+}
+
+/// Copies both halves into a folder and writes the manifest.
+fn fill(order: Order<'_>, folder: &Path, name: &str) -> Result<Manifest, SnapshotError> {
+    hit(Failpoint::PairBegun)?;
+    let stores = order.stores;
+    let begun_at = clock::now();
+    let rows = copy_rows(order, folder)?;
+    hit(Failpoint::RowsCopied)?;
+    let points = match vectors::copies(&stores.config, order.cx.stop)? {
+        Some(copies) => Some(
+            copies
+                .copy_to(folder)
+                .map_err(SnapshotError::half("points"))?,
+        ),
+        None => None,
+    };
+    hit(Failpoint::PointsCopied)?;
+    let mut manifest = Manifest {
+        format: FORMAT,
+        seal: String::new(),
+        store: stores.name.to_string(),
+        pair: name.to_owned(),
+        purpose: order.purpose,
+        run: order.run.to_owned(),
+        hypnos: env!("CARGO_PKG_VERSION").to_owned(),
+        sqlite: rusqlite::version().to_owned(),
+        taken_at: order.now,
+        begun_at,
+        finished_at: clock::now(),
+        epoch: stores.state.epoch()?,
+        open_intents: 0,
+        identity: Identity::of(&stores.config),
+        drift: drift(stores, &rows)?,
+        rows,
+        points,
+    };
+    manifest.write(folder)?;
+    hit(Failpoint::ManifestWritten)?;
+    Ok(manifest)
+}
+
+fn copy_rows(order: Order<'_>, folder: &Path) -> Result<Vec<CopiedRows>, SnapshotError> {
+    let partitions = order.stores.listing()?.files;
+    let progress = order.cx.progress;
+    let total = partitions.len() as u64;
+    progress.begin(&order.stores.name, PassName::Snapshot, "copy", Some(total));
+    let mut copied = Vec::with_capacity(partitions.len());
+    for (index, partition) in partitions.iter().enumerate() {
+        if order.cx.stop.is_requested() {
+            return Err(SnapshotError::Interrupted);
+        }
+        let file = format!("rows-{}.db", index + 1);
+        let rows = copy_partition(order, partition, folder, &file)
+            .map_err(SnapshotError::half(format!("rows of {}", partition.name)))?;
+        copied.push(rows);
+        progress.advance(1);
+    }
+    progress.end();
+    Ok(copied)
+}
+
+fn copy_partition(
+    order: Order<'_>,
+    partition: &Partition,
+    folder: &Path,
+    file: &str,
+) -> Result<CopiedRows, CopyError> {
+    let path = folder.join(file);
+    let journal_mode = database::journal_mode(&partition.path)?;
+    let stamp = Stamp::of(&partition.path)?;
+    database::copy(&partition.path, &path, order.cx.stop)?;
+    let copy = database::open_copy(&path)?;
+    Ok(CopiedRows {
+        partition: partition.name.to_string(),
+        is_tenant: partition.tenant.is_some(),
+        journal_mode,
+        schema: database::schema(&copy)?,
+        tables: database::tables(&copy)?,
+        count: count_copy(&order.stores.rows, partition, copy)?,
+        file: CopiedFile::of(folder, file).map_err(CopyError::io("read the copy of the rows"))?,
+        stamp,
+    })
+}
+
+/// Counts the memories of a copy.
+pub(super) fn count_copy(
+    rows: &RowStore,
+    partition: &Partition,
+    copy: Connection,
+) -> Result<Count, CopyError> {
+    Ok(rows.reader_of_copy(copy, partition)?.snapshot(count)?)
+}
+
+/// Counts the memories of a row database.
+fn count(snapshot: &Snapshot) -> Result<Count, RowError> {
+    snapshot.count()
+}
+
+/// Counts what was written to the rows since they were copied.
+fn drift(stores: &Stores, copied: &[CopiedRows]) -> Result<Drift, SnapshotError> {
+    let mut drift = Drift::default();
+    for partition in stores.listing()?.files {
+        let Some(rows) = copied
+            .iter()
+            .find(|rows| *rows.partition == *partition.name)
+        else {
+            continue;
+        };
+        let half = || SnapshotError::half(format!("rows of {}", partition.name));
+        if Stamp::of(&partition.path).map_err(half())? == rows.stamp {
+            continue;
+        }
+        let after = stores.rows.reader(&partition)?.snapshot(count)?;
+        drift.written += 1;
+        drift.rows_in_copy += rows.count.total;
+        drift.rows_after += after.total;
+    }
+    Ok(drift)
+}

@@ -1,0 +1,475 @@
+//! Whole copies of a SQLite database: made, opened with suspicion, and compared with the original.
+//!
+//! Mechanics: VACUUM INTO writes a copy of one state of the database beside a live writer, keeps every rowid, and holds
+//! no lock that a writer in WAL mode would wait for. It follows links and makes its file for everybody, so the file is
+//! made first. A copy is opened as a file that nobody writes: no lock, no log, nothing beside it.
+//!
+//! Policy: a copy may have been killed half-way, in which case it opens, has no tables and passes every check of SQLite:
+//! what counts is what was counted in it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::copies::{CopyError, hex};
+use super::sqlite::{self, Access};
+use super::swap;
+use crate::clock::Timestamp;
+use crate::durable;
+use crate::stop::Stop;
+
+/// Steps of the virtual machine between two looks at the stop flag.
+const STEPS_PER_LOOK: i32 = 10_000;
+/// A file that was written this shortly before it was looked at may be written once more without another time of
+/// change: its stamp proves nothing. In nanoseconds.
+const RACY: i64 = 2_000_000_000;
+
+/// Copies one state of the database at `source` to the new file `target`, for its owner only, and syncs it.
+///
+/// # Errors
+///
+/// When the database cannot be read, or the copy cannot be written; then no copy is left.
+pub fn copy(source: &Path, target: &Path, stop: &Stop) -> Result<(), CopyError> {
+    durable::write_new(target, b"", durable::PRIVATE)
+        .map_err(CopyError::io(format!("create {}", target.display())))?;
+    let copied = vacuum_into(source, target, stop).and_then(|()| {
+        File::open(target)
+            .and_then(|file| file.sync_all())
+            .map_err(CopyError::io(format!("sync {}", target.display())))
+    });
+    if copied.is_err() {
+        durable::remove_if_there(target)
+            .map_err(CopyError::io(format!("remove {}", target.display())))?;
+    }
+    copied
+}
+
+fn vacuum_into(source: &Path, target: &Path, stop: &Stop) -> Result<(), CopyError> {
+    let mut conn = sqlite::open(source, Access::Read)?;
+    let doing = format!("copy {}", source.display());
+    let name = target
+        .to_str()
+        .ok_or_else(|| CopyError::Damaged(format!("{}: not UTF-8", target.display())))?;
+    let run = |conn: &mut Connection| {
+        let asked = stop.clone();
+        conn.progress_handler(STEPS_PER_LOOK, Some(move || asked.is_requested()))?;
+        // What an application once wrote with text in double quotes has to be read again.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, true)?;
+        conn.pragma_update(None, "query_only", false)?;
+        conn.execute("VACUUM INTO ?1", [name])
+    };
+    match run(&mut conn) {
+        Ok(_) => Ok(()),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+            Err(CopyError::Interrupted)
+        }
+        Err(source) => Err(failed(doing)(source)),
+    }
+}
+
+/// Opens a copy: nothing in its schema is trusted, and no file beside it is looked at or made.
+///
+/// # Errors
+///
+/// When it is no database.
+pub fn open_copy(path: &Path) -> Result<Connection, CopyError> {
+    let open = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_PRIVATE_CACHE;
+        let conn = Connection::open_with_flags(uri(path), flags)?;
+        for (config, on) in [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false),
+        ] {
+            conn.set_db_config(config, on)?;
+        }
+        conn.pragma_update(None, "cell_size_check", true)?;
+        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(conn)
+    };
+    open().map_err(failed(format!("open {}", path.display())))
+}
+
+/// The path as a URI of a file that does not change.
+fn uri(path: &Path) -> PathBuf {
+    let mut uri = b"file:".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'%' => uri.extend(b"%25"),
+            b'?' => uri.extend(b"%3f"),
+            b'#' => uri.extend(b"%23"),
+            byte => uri.push(*byte),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    PathBuf::from(std::ffi::OsString::from(std::ffi::OsStr::from_bytes(&uri)))
+}
+
+/// Reads every page of a copy and says what is wrong with it; `None` when nothing is.
+///
+/// # Errors
+///
+/// When the check could not be run.
+pub fn damage(copy: &Connection) -> Result<Option<String>, CopyError> {
+    let first: String = copy
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(failed("check the copy for damage"))?;
+    Ok((first != "ok").then_some(first))
+}
+
+/// The number of rows of every ordinary table, by name.
+///
+/// # Errors
+///
+/// When one cannot be read.
+pub fn tables(conn: &Connection) -> Result<BTreeMap<String, u64>, CopyError> {
+    let count = || {
+        let names = table_names(conn)?;
+        let count = |name: String| {
+            let sql = format!("SELECT count(*) FROM {}", quoted(&name));
+            let rows: i64 = conn.query_row(&sql, [], |row| row.get(0))?;
+            Ok((name, rows.unsigned_abs()))
+        };
+        names
+            .into_iter()
+            .map(count)
+            .collect::<rusqlite::Result<BTreeMap<_, _>>>()
+    };
+    count().map_err(failed("count the rows of the tables"))
+}
+
+/// Every table that holds rows of its own, those of text indexes and the like included.
+fn table_names(conn: &Connection) -> rusqlite::Result<Vec<String>> {
+    conn.prepare(
+        "SELECT name FROM pragma_table_list
+         WHERE schema = 'main' AND type IN ('table', 'shadow') AND name <> 'sqlite_schema' ORDER BY name",
+    )?
+    .query_map([], |row| row.get(0))?
+    .collect()
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A fingerprint of the schema: tables, indexes, triggers, views and the numbers that the application gave it.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn schema(conn: &Connection) -> Result<String, CopyError> {
+    let read = || {
+        let mut hash = Sha256::new();
+        let mut statement = conn.prepare(
+            "SELECT type, name, tbl_name, sql FROM sqlite_schema
+             WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            for column in 0..4 {
+                let text: Option<String> = row.get(column)?;
+                let text = text.unwrap_or_default();
+                hash.update((text.len() as u64).to_le_bytes());
+                hash.update(text);
+            }
+        }
+        for pragma in ["user_version", "application_id"] {
+            let number: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0))?;
+            hash.update(number.to_le_bytes());
+        }
+        Ok(hex(&hash.finalize()))
+    };
+    read().map_err(failed("read the schema"))
+}
+
+/// The journal mode of a live database, in lower case.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn journal_mode(path: &Path) -> Result<String, CopyError> {
+    let conn = sqlite::open(path, Access::Read)?;
+    conn.pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .map_err(failed("ask for the journal mode"))
+}
+
+/// Whether a live database holds exactly what a copy of it holds: the same schema, and the same rows in the same order.
+///
+/// # Errors
+///
+/// When one of the two cannot be read to the end, or a stop was requested.
+pub fn same(live: &Path, copy: &Path, stop: &Stop) -> Result<bool, CopyError> {
+    let live = sqlite::open(live, Access::Read)?;
+    let copy = open_copy(copy)?;
+    let transaction = live
+        .unchecked_transaction()
+        .map_err(failed("begin to read"))?;
+    if schema(&live)? != schema(&copy)? || tables(&live)? != tables(&copy)? {
+        return Ok(false);
+    }
+    let names = table_names(&live).map_err(failed("list the tables"))?;
+    for name in names {
+        if !same_rows(&live, &copy, &name, stop)? {
+            return Ok(false);
+        }
+    }
+    drop(transaction);
+    Ok(true)
+}
+
+fn same_rows(
+    live: &Connection,
+    copy: &Connection,
+    table: &str,
+    stop: &Stop,
+) -> Result<bool, CopyError> {
+    let sql = format!("SELECT * FROM {}", quoted(table));
+    let doing = || failed("compare the tables");
+    let (mut ours, mut theirs) = (
+        live.prepare(&sql).map_err(doing())?,
+        copy.prepare(&sql).map_err(doing())?,
+    );
+    let columns = ours.column_count();
+    let (mut ours, mut theirs) = (
+        ours.query([]).map_err(doing())?,
+        theirs.query([]).map_err(doing())?,
+    );
+    loop {
+        if stop.is_requested() {
+            return Err(CopyError::Interrupted);
+        }
+        match (
+            ours.next().map_err(doing())?,
+            theirs.next().map_err(doing())?,
+        ) {
+            (None, None) => return Ok(true),
+            (Some(ours), Some(theirs)) => {
+                for column in 0..columns {
+                    let (a, b) = (ours.get_ref(column), theirs.get_ref(column));
+                    if a.map_err(doing())? != b.map_err(doing())? {
+                        return Ok(false);
+                    }
+                }
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// Puts a copy into a new place beside the live database, synced; it is in WAL mode there if the original was.
+///
+/// # Errors
+///
+/// When it cannot be put there; then nothing is left.
+pub fn stage(copy: &Path, staged: &Path, is_wal: bool) -> Result<(), CopyError> {
+    swap::discard(staged)?;
+    let put = put(copy, staged, is_wal);
+    if put.is_err() {
+        swap::discard(staged)?;
+    }
+    put
+}
+
+fn put(copy: &Path, staged: &Path, is_wal: bool) -> Result<(), CopyError> {
+    let doing = || CopyError::io(format!("write {}", staged.display()));
+    durable::write_new(staged, b"", durable::PRIVATE).map_err(doing())?;
+    let mut from = File::open(copy).map_err(doing())?;
+    let mut to = OpenOptions::new()
+        .write(true)
+        .open(staged)
+        .map_err(doing())?;
+    io::copy(&mut from, &mut to).map_err(doing())?;
+    to.sync_all().map_err(doing())?;
+    drop(to);
+    if is_wal {
+        let conn = sqlite::open(staged, Access::Write)?;
+        conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
+            .map_err(failed("set the journal mode of the new file"))?;
+    }
+    durable::sync_dir(durable::folder_of(staged)).map_err(doing())
+}
+
+/// What tells without opening it that nobody has written to a database since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stamp {
+    inode: u64,
+    bytes: u64,
+    changed_ns: i64,
+    /// Size of the write-ahead log, and when it was written; zero when it is empty or there is none.
+    log_bytes: u64,
+    log_changed_ns: i64,
+}
+
+impl Stamp {
+    /// Looks at a database and its log. Neither is opened, see [`crate::store::sqlite`].
+    ///
+    /// # Errors
+    ///
+    /// When there is no database.
+    pub fn of(path: &Path) -> Result<Self, CopyError> {
+        let doing = || CopyError::io(format!("look at {}", path.display()));
+        let file = path.metadata().map_err(doing())?;
+        let log = match sqlite::beside(path, "-wal").metadata() {
+            Ok(log) => Some(log).filter(|log| log.len() > 0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(doing()(error)),
+        };
+        let time = |file: &std::fs::Metadata| {
+            file.mtime()
+                .saturating_mul(1_000_000_000)
+                .saturating_add(file.mtime_nsec())
+        };
+        Ok(Self {
+            inode: file.ino(),
+            bytes: file.len(),
+            changed_ns: time(&file),
+            log_bytes: log.as_ref().map_or(0, std::fs::Metadata::len),
+            log_changed_ns: log.as_ref().map_or(0, time),
+        })
+    }
+
+    /// Whether what was stamped is sure to be what `now` is a stamp of, when it was stamped at `at`.
+    #[must_use]
+    pub fn proves(&self, now: &Self, at: Timestamp) -> bool {
+        let latest = self.changed_ns.max(self.log_changed_ns);
+        let at = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MIN);
+        self == now && latest.saturating_add(RACY) < at
+    }
+}
+
+fn failed(doing: impl Into<String>) -> impl FnOnce(rusqlite::Error) -> CopyError {
+    let doing = doing.into();
+    move |source| CopyError::Sqlite {
+        doing,
+        // What a trigger or a constraint says may quote a row: the code says enough.
+        source: match source {
+            rusqlite::Error::SqliteFailure(code, _) => rusqlite::Error::SqliteFailure(code, None),
+            other => other,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMA: &str = "PRAGMA user_version = 7; CREATE TABLE t(a, b TEXT); CREATE TABLE k(x TEXT PRIMARY KEY) WITHOUT ROWID;
+         INSERT INTO t VALUES (1, 'one'), (2.5, NULL), (x'00', 'three'); INSERT INTO k VALUES ('b'), ('a');
+         CREATE VIRTUAL TABLE words USING fts5(b); INSERT INTO words VALUES ('one two')";
+
+    fn database(folder: &Path, mode: &str) -> (PathBuf, Connection) {
+        let path = folder.join("100% live?#.db");
+        let owner = Connection::open(&path).unwrap();
+        owner.pragma_update(None, "journal_mode", mode).unwrap();
+        owner.execute_batch(SCHEMA).unwrap();
+        (path, owner)
+    }
+
+    #[test]
+    fn a_copy_holds_what_is_committed_and_is_found_to_be_the_same() {
+        for mode in ["wal", "delete"] {
+            let dir = tempfile::tempdir().unwrap();
+            let (live, owner) = database(dir.path(), mode);
+            let target = dir.path().join("copy?.db");
+            copy(&live, &target, &Stop::default()).unwrap();
+            let counts = tables(&open_copy(&target).unwrap()).unwrap();
+            assert_eq!((counts["t"], counts["k"]), (3, 2));
+            assert_eq!(damage(&open_copy(&target).unwrap()).unwrap(), None);
+            let is_same = || same(&live, &target, &Stop::default()).unwrap();
+            assert!(is_same());
+            for (change, back) in [
+                ("INSERT INTO t VALUES (4, 'x')", "DELETE FROM t WHERE a = 4"),
+                (
+                    "UPDATE t SET a = '1' WHERE a = 1",
+                    "UPDATE t SET a = 1 WHERE a = '1'",
+                ),
+                (
+                    "UPDATE t SET b = 'ONE' WHERE a = 1",
+                    "UPDATE t SET b = 'one' WHERE a = 1",
+                ),
+                ("INSERT INTO k VALUES ('c')", "DELETE FROM k WHERE x = 'c'"),
+                ("PRAGMA user_version = 8", "PRAGMA user_version = 7"),
+                ("CREATE VIEW v AS SELECT 1", "DROP VIEW v"),
+            ] {
+                owner.execute_batch(change).unwrap();
+                assert!(!is_same(), "{mode}: {change}");
+                owner.execute_batch(back).unwrap();
+                assert!(is_same(), "{mode}: {back}");
+            }
+            owner.execute_batch("UPDATE words SET b = 'three'").unwrap();
+            assert!(!is_same(), "{mode}: what a text index holds counts");
+        }
+    }
+
+    #[test]
+    fn a_copy_takes_nobody_elses_place_and_leaves_none_when_it_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let (live, _owner) = database(dir.path(), "wal");
+        let target = dir.path().join("copy.db");
+        std::os::unix::fs::symlink(dir.path().join("nowhere"), &target).unwrap();
+        copy(&live, &target, &Stop::default()).unwrap_err();
+        assert!(target.is_symlink());
+        let target = dir.path().join("other.db");
+        copy(&dir.path().join("none.db"), &target, &Stop::default()).unwrap_err();
+        assert!(!target.exists());
+    }
+
+    #[test]
+    fn a_copy_that_was_cut_off_opens_and_has_no_tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cut.db");
+        durable::write_new(&path, b"", durable::PRIVATE).unwrap();
+        let conn = open_copy(&path).unwrap();
+        assert_eq!(damage(&conn).unwrap(), None, "SQLite finds nothing wrong");
+        assert!(tables(&conn).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_stamp_proves_nothing_about_a_file_that_was_just_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, owner) = database(dir.path(), "wal");
+        let stamp = Stamp::of(&path).unwrap();
+        let at = |seconds: i64| {
+            let latest = stamp.changed_ns.max(stamp.log_changed_ns);
+            Timestamp::from_nanosecond((latest + seconds * 1_000_000_000).into()).unwrap()
+        };
+        assert!(stamp.log_bytes > 0);
+        assert!(!stamp.proves(&stamp, at(1)));
+        assert!(stamp.proves(&stamp, at(3)));
+        owner.execute_batch("INSERT INTO t VALUES (9, 9)").unwrap();
+        let later = Stamp::of(&path).unwrap();
+        assert!(!stamp.proves(&later, at(3)));
+        drop(owner);
+        assert_eq!(Stamp::of(&path).unwrap().log_bytes, 0);
+    }
+
+    #[test]
+    fn a_staged_file_is_in_the_mode_of_the_original() {
+        let dir = tempfile::tempdir().unwrap();
+        let (live, _owner) = database(dir.path(), "wal");
+        let target = dir.path().join("copy.db");
+        copy(&live, &target, &Stop::default()).unwrap();
+        for (is_wal, mode) in [(true, "wal"), (false, "delete")] {
+            let staged = dir.path().join("staged.db");
+            stage(&target, &staged, is_wal).unwrap();
+            assert_eq!(journal_mode(&staged).unwrap(), mode);
+            assert!(same(&staged, &target, &Stop::default()).unwrap());
+            assert!(!sqlite::beside(&staged, "-wal").exists());
+        }
+    }
+}

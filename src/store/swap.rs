@@ -1,0 +1,246 @@
+//! Putting another SQLite file in the place of a live one.
+//!
+//! Mechanics: the new file is renamed over the old one, so that either is there at every instant. Before that, what is
+//! still in the log of the old one is folded in and the log goes: left beside the new file, it would be played into it.
+//! Nobody may have the old one open, or would go on writing to a file without a name: `SQLite`'s exclusive lock tells of
+//! open transactions and, in WAL mode, of open connections; the table of open files of the system tells of the rest, as
+//! far as this user may see it; and a lock on the whole file keeps newcomers out until the rename.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use rustix::fs::{FlockOperation, fcntl_lock};
+
+use super::copies::CopyError;
+use super::sqlite::{self, Access, OpenError};
+use crate::durable;
+use crate::failpoint::{Failpoint, hit};
+
+/// The new place of a database in one restore: beside the live one, so that a rename can move it.
+#[must_use]
+pub fn staged_path(live: &Path, tag: &str) -> PathBuf {
+    suffixed(live, ".hypnos-", tag)
+}
+
+/// Where the old file is kept in one restore, when it could not be copied.
+#[must_use]
+pub fn aside_path(live: &Path, tag: &str) -> PathBuf {
+    suffixed(live, ".before-", tag)
+}
+
+fn suffixed(path: &Path, suffix: &str, tag: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.push(tag);
+    name.into()
+}
+
+/// Makes sure that nobody has a database open, and folds its log in. What is not there, or is no database, has no log
+/// that could be folded in, and is in nobody's use as far as `SQLite` goes.
+///
+/// # Errors
+///
+/// [`CopyError::InUse`] when somebody has.
+pub fn require_idle(path: &Path) -> Result<(), CopyError> {
+    if !exists(path)? {
+        return Ok(());
+    }
+    if let Some(by) = opened_by(path) {
+        return Err(in_use(path, format!(", by pid {by}")));
+    }
+    match fold_in(path) {
+        Err(error) if is_busy(&error) => Err(in_use(path, String::new())),
+        Err(CopyError::Open(OpenError::NotADatabase { .. } | OpenError::Empty { .. })) => Ok(()),
+        Err(CopyError::Sqlite { source, .. } | CopyError::Open(OpenError::Sqlite(source)))
+            if is_damage(&source) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Takes the database for itself, folds its log in, and lets go.
+fn fold_in(path: &Path) -> Result<(), CopyError> {
+    let conn = sqlite::open(path, Access::Write)?;
+    let doing = |source| CopyError::Sqlite {
+        doing: format!("take {} for itself", path.display()),
+        source,
+    };
+    conn.busy_timeout(std::time::Duration::ZERO)
+        .map_err(doing)?;
+    drop(conn);
+    let conn = rusqlite::Connection::open_with_flags(
+        path,
+        rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+    .map_err(doing)?;
+    conn.pragma_update(None, "locking_mode", "EXCLUSIVE")
+        .map_err(doing)?;
+    conn.execute_batch("BEGIN EXCLUSIVE; COMMIT")
+        .map_err(doing)?;
+    let is_blocked: bool = conn
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .map_err(doing)?;
+    if is_blocked {
+        return Err(in_use(path, String::new()));
+    }
+    conn.close().map_err(|(_, error)| doing(error))
+}
+
+fn is_busy(error: &CopyError) -> bool {
+    let code = match error {
+        CopyError::Sqlite { source, .. } | CopyError::Open(OpenError::Sqlite(source)) => {
+            source.sqlite_error_code()
+        }
+        _ => None,
+    };
+    matches!(
+        code,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+fn in_use(path: &Path, by: String) -> CopyError {
+    CopyError::InUse {
+        path: path.to_owned(),
+        by,
+    }
+}
+
+/// A process other than this one that has a file open, as far as this user may see it.
+fn opened_by(path: &Path) -> Option<u32> {
+    let file = fs::metadata(path).ok()?;
+    let own = std::process::id();
+    let processes = fs::read_dir("/proc").ok()?;
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let has_open = |pid: &u32| {
+        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return false;
+        };
+        open.filter_map(Result::ok).any(|entry| {
+            fs::metadata(entry.path())
+                .is_ok_and(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
+        })
+    };
+    pids.filter(|pid| *pid != own).find(has_open)
+}
+
+/// Renames `staged` over `live`, with the mode and the owner of the old file. When there is nothing at `staged`, it was
+/// done before. With `aside`, the old file and its log stay beside under that name.
+///
+/// # Errors
+///
+/// [`CopyError::InUse`] when somebody has the old file open; then nothing was changed.
+pub fn swap(staged: &Path, live: &Path, aside: Option<&Path>) -> Result<(), CopyError> {
+    if !exists(staged)? {
+        return Ok(());
+    }
+    require_idle(live)?;
+    let held = hold(live)?;
+    if let (Some(aside), true) = (aside, held.is_some()) {
+        keep(live, aside)?;
+    }
+    clear_logs(live, aside)?;
+    if let Some(old) = &held {
+        inherit(staged, old)?;
+    }
+    hit(Failpoint::SwapBefore)?;
+    fs::rename(staged, live).map_err(CopyError::io(format!("replace {}", live.display())))?;
+    sync_folder(live)?;
+    hit(Failpoint::SwapDone)?;
+    drop(held);
+    Ok(())
+}
+
+/// Locks the whole file, which keeps every new connection of `SQLite` out; `None` when there is none.
+fn hold(live: &Path) -> Result<Option<File>, CopyError> {
+    let file = match OpenOptions::new().read(true).write(true).open(live) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(CopyError::io(format!("open {}", live.display()))(error)),
+    };
+    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+            Err(in_use(live, String::new()))
+        }
+        Err(error) => Err(CopyError::io(format!("lock {}", live.display()))(
+            error.into(),
+        )),
+    }
+}
+
+/// Keeps the old file under another name, too.
+fn keep(live: &Path, aside: &Path) -> Result<(), CopyError> {
+    match fs::hard_link(live, aside) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(CopyError::io(format!("keep {}", live.display()))(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what would be played into the new file. A log with something in it is somebody's, unless the old file is
+/// kept: then it goes with that.
+fn clear_logs(live: &Path, aside: Option<&Path>) -> Result<(), CopyError> {
+    for suffix in ["-wal", "-journal"] {
+        let log = sqlite::beside(live, suffix);
+        let is_empty = log.metadata().map_or(true, |log| log.len() == 0);
+        match aside {
+            Some(aside) if !is_empty => fs::rename(&log, sqlite::beside(aside, suffix))
+                .map_err(CopyError::io(format!("keep {}", log.display())))?,
+            _ if is_empty => remove(&log)?,
+            _ => return Err(in_use(live, String::new())),
+        }
+    }
+    remove(&sqlite::beside(live, "-shm"))
+}
+
+/// Gives the new file the mode and, where that is allowed, the owner of the old one.
+fn inherit(staged: &Path, old: &File) -> Result<(), CopyError> {
+    let doing = || CopyError::io(format!("set the mode of {}", staged.display()));
+    let old = old.metadata().map_err(doing())?;
+    fs::set_permissions(staged, old.permissions()).map_err(doing())?;
+    match std::os::unix::fs::chown(staged, Some(old.uid()), Some(old.gid())) {
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(doing()(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the new place of a restore, and whatever `SQLite` left beside it.
+///
+/// # Errors
+///
+/// When something is there and cannot be removed.
+pub fn discard(staged: &Path) -> Result<(), CopyError> {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        remove(&sqlite::beside(staged, suffix))?;
+    }
+    sync_folder(staged)
+}
+
+fn remove(path: &Path) -> Result<(), CopyError> {
+    durable::remove_if_there(path).map_err(CopyError::io(format!("remove {}", path.display())))
+}
+
+fn sync_folder(path: &Path) -> Result<(), CopyError> {
+    let folder = durable::folder_of(path);
+    durable::sync_dir(folder).map_err(CopyError::io(format!("sync {}", folder.display())))
+}
+
+fn exists(path: &Path) -> Result<bool, CopyError> {
+    path.try_exists()
+        .map_err(CopyError::io(format!("look for {}", path.display())))
+}

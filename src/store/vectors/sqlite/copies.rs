@@ -1,0 +1,180 @@
+//! Copies of the whole database of points.
+//!
+//! Points that are in the database of the rows are copied and put back with it: they have no file of their own.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use crate::clock::Timestamp;
+use crate::config::{self, Backend, VectorTable};
+use crate::stop::Stop;
+use crate::store::copies::{
+    CopiedFile, CopiedPoints, CopyError, Count, FIRST_ROWS, PointCopies, count_points,
+};
+use crate::store::database;
+use crate::store::files::same_file;
+use crate::store::sqlite::Access;
+use crate::store::swap::{self, staged_path};
+use crate::store::vectors::VectorError;
+
+use super::SqliteVectors;
+
+/// The name of the copy.
+const FILE: &str = "vectors.db";
+
+/// Copies of a database of points.
+pub struct SqliteCopies {
+    vectors: config::Vectors,
+    table: VectorTable,
+    /// Whether the points are in the one database of the rows.
+    is_with_rows: bool,
+    stop: Stop,
+}
+
+impl SqliteCopies {
+    /// Copies of the database that a store keeps its points in. Nothing is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// When the store keeps its points elsewhere.
+    pub fn new(store: &config::Store, stop: &Stop) -> Result<Self, VectorError> {
+        let backend = store
+            .vectors
+            .as_ref()
+            .map(|vectors| (vectors, &vectors.backend));
+        let Some((vectors, Backend::Sqlite(table))) = backend else {
+            return Err(VectorError::Malformed(
+                "the points are in no SQLite database".into(),
+            ));
+        };
+        let is_with_rows =
+            !store.rows.is_per_tenant() && same_file(&table.path, Path::new(&store.rows.path));
+        Ok(Self {
+            vectors: vectors.clone(),
+            table: table.clone(),
+            is_with_rows,
+            stop: stop.clone(),
+        })
+    }
+
+    /// The file of a copy.
+    fn file(&self, folder: &Path) -> PathBuf {
+        folder.join(if self.is_with_rows { FIRST_ROWS } else { FILE })
+    }
+
+    fn count(&self, conn: Connection) -> Result<Count, CopyError> {
+        let (key, stop) = (&self.vectors.namespace_key, self.stop.clone());
+        let points = SqliteVectors::over(conn, &self.table, key, Access::Read, stop)?;
+        Ok(count_points(&points)?)
+    }
+
+    fn staged_file(&self, tag: &str) -> PathBuf {
+        staged_path(&self.table.path, tag)
+    }
+}
+
+impl PointCopies for SqliteCopies {
+    fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
+        let path = self.file(folder);
+        let mut files = Vec::new();
+        let mut place = serde_json::Map::new();
+        if !self.is_with_rows {
+            let stamp = database::Stamp::of(&self.table.path)?;
+            let mode = database::journal_mode(&self.table.path)?;
+            database::copy(&self.table.path, &path, &self.stop)?;
+            let file = CopiedFile::of(folder, FILE);
+            files.push(file.map_err(CopyError::io("read the copy of the points"))?);
+            place.insert("journal_mode".into(), mode.into());
+            let stamp = serde_json::to_value(stamp).unwrap_or_default();
+            place.insert("stamp".into(), stamp);
+        }
+        let copy = database::open_copy(&path)?;
+        place.insert("schema".into(), database::schema(&copy)?.into());
+        Ok(CopiedPoints {
+            backend: "sqlite".into(),
+            version: rusqlite::version().into(),
+            files,
+            count: self.count(copy)?,
+            place: place.into(),
+        })
+    }
+
+    fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError> {
+        if copy.files.iter().any(|file| file.name != FILE)
+            || copy.files.is_empty() != self.is_with_rows
+        {
+            return Err(CopyError::Foreign(
+                "the copy of the points is not where this store would keep it".into(),
+            ));
+        }
+        let conn = database::open_copy(&self.file(folder))?;
+        if let Some(damage) = database::damage(&conn)? {
+            return Err(CopyError::Damaged(format!(
+                "the copy of the points: {damage}"
+            )));
+        }
+        if copy.place["schema"] != database::schema(&conn)?.as_str() {
+            return Err(CopyError::Damaged(
+                "the copy of the points has another schema than its manifest says".into(),
+            ));
+        }
+        self.count(conn)
+    }
+
+    fn is_current(
+        &self,
+        folder: &Path,
+        copy: &CopiedPoints,
+        at: Timestamp,
+    ) -> Result<bool, CopyError> {
+        if self.is_with_rows {
+            return Ok(true);
+        }
+        let stamp = serde_json::from_value::<database::Stamp>(copy.place["stamp"].clone());
+        if let Ok(stamp) = stamp
+            && stamp.proves(&database::Stamp::of(&self.table.path)?, at)
+        {
+            return Ok(true);
+        }
+        database::same(&self.table.path, &self.file(folder), &self.stop)
+    }
+
+    fn stage(&self, folder: &Path, copy: &CopiedPoints, tag: &str) -> Result<(), CopyError> {
+        if self.is_with_rows {
+            return Ok(());
+        }
+        let staged = self.staged_file(tag);
+        database::stage(
+            &self.file(folder),
+            &staged,
+            copy.place["journal_mode"] == "wal",
+        )
+    }
+
+    fn staged(&self, tag: &str) -> config::Vectors {
+        config::Vectors {
+            backend: Backend::Sqlite(VectorTable {
+                path: self.staged_file(tag),
+                ..self.table.clone()
+            }),
+            ..self.vectors.clone()
+        }
+    }
+
+    fn require_idle(&self) -> Result<(), CopyError> {
+        swap::require_idle(&self.table.path)
+    }
+
+    fn switch(&self, tag: &str, keep_old: bool) -> Result<(), CopyError> {
+        if self.is_with_rows {
+            return Ok(());
+        }
+        let aside = keep_old.then(|| swap::aside_path(&self.table.path, tag));
+        swap::swap(&self.staged_file(tag), &self.table.path, aside.as_deref())
+    }
+
+    fn discard(&self, tag: &str) -> Result<(), CopyError> {
+        swap::discard(&self.staged_file(tag))
+    }
+}
