@@ -3,7 +3,7 @@
 //! A dry run prints it and stops; a run hands it to [`crate::guard`] and then to [`crate::apply`]. Nothing in it
 //! depends on when it was made but the stores and `now`, so that the same stores give the same plan and the same hash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -680,6 +680,8 @@ pub enum Finding {
     WithoutVector,
     /// Pairs near enough to be merged that a guard keeps apart: they differ in a number, a negation, a name.
     KeptApart,
+    /// Live memories that do not say when they were written.
+    Undated,
     /// Memories that have faded, and stay because enough of their namespace faded lately.
     OverBudget,
 }
@@ -703,6 +705,7 @@ impl Finding {
             Self::Settling => "settling",
             Self::WithoutVector => "without_vector",
             Self::KeptApart => "kept_apart",
+            Self::Undated => "undated",
             Self::OverBudget => "over_budget",
         }
     }
@@ -718,6 +721,29 @@ pub struct Sighting {
     pub namespace: Namespace,
     /// The point.
     pub point: PointId,
+}
+
+/// From which cosine on memories are near each other, in one store.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Levels {
+    /// The median cosine of two random memories; `None` when there are too few to tell, or no vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<f64>,
+    /// What opens a cluster.
+    pub cluster_at: f64,
+    /// What a member must reach to join a survivor.
+    pub merge_at: f64,
+}
+
+/// The memories of one row database that a pass has compared with each other, each as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comparison {
+    /// Which row database: `main`, or the tenant.
+    pub partition: Arc<str>,
+    /// The settings at which they were compared: at others they were not.
+    pub settings: Version,
+    /// The memories.
+    pub memories: HashMap<MemoryId, Version>,
 }
 
 /// A row database that a pass could not read, and what follows from it: nothing of it is touched.
@@ -745,6 +771,10 @@ pub struct Plan {
     /// Everything absent that was seen this time; `None` when the pass does not look for absence (sightings stay as
     /// they are).
     pub sightings: Option<Vec<Sighting>>,
+    /// The thresholds that were used, by a pass that compares vectors.
+    pub levels: Option<Levels>,
+    /// What was compared, to be remembered once nothing is left to do about it.
+    pub compared: Vec<Comparison>,
     /// Row databases that could not be read.
     pub unread: Vec<Unread>,
     /// Why the pass could do only a part of what it does, in words an operator can act on: a store without vectors, a
@@ -763,6 +793,8 @@ impl Plan {
             upkeep: Vec::new(),
             findings: Tally::new(),
             sightings: None,
+            levels: None,
+            compared: Vec::new(),
             unread: Vec::new(),
             degraded: Vec::new(),
         }

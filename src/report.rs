@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::exit::Exit;
 use crate::guard::Refusal;
 use crate::pass::PassName;
-use crate::plan::{ActionKind, Finding, Plan, PlanHash, Tally, Unread};
+use crate::plan::{ActionKind, Finding, Levels, Plan, PlanHash, Tally, Unread};
 
 /// How a pass ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,6 +136,9 @@ pub struct PassReport {
     /// Row databases that could not be read or changed; nothing of theirs was touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<Unread>,
+    /// The thresholds that were used, by a pass that compares vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Levels>,
     /// Why the pass could do only a part of what it does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
@@ -172,6 +175,7 @@ impl PassReport {
             findings: plan.findings.clone(),
             unread: plan.unread.clone(),
             degraded: plan.degraded.clone(),
+            levels: plan.levels,
             hash: (!plan.actions.is_empty()).then(|| plan.hash()),
             ..Self::new(Arc::clone(&plan.store), plan.pass, Outcome::Idle)
         }
@@ -192,6 +196,7 @@ impl PassReport {
             findings: Tally::new(),
             unread: Vec::new(),
             degraded: Vec::new(),
+            levels: None,
             refusal: None,
             hash: None,
             error: None,

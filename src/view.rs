@@ -1,18 +1,18 @@
 //! The view: what a pass may see. It has no method that writes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::config;
 use crate::guard::Census;
-use crate::memory::{MemoryId, Namespace, PointId};
+use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::{Cx, PassError, PassName};
 use crate::plan::{Plan, Sighting, Unread};
 use crate::snapshot::{Pair, Shelf, SnapshotError, current};
-use crate::state::{self, NamespaceHash, StateError, StateReader};
+use crate::state::{self, Compared, NamespaceHash, StateError, StateReader};
 use crate::store::files::StoreFile;
-use crate::store::rows::{OwnerBook, Partition, RowError, Snapshot, Standing};
+use crate::store::rows::{OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
 use crate::store::space::{self, Space, SpaceError};
 use crate::store::vectors::VectorReader;
 use crate::store::{Listing, Stores};
@@ -176,6 +176,22 @@ impl<'a> View<'a> {
         })
     }
 
+    /// The memories of one row database that hypnos hid after an instant, and when.
+    ///
+    /// # Errors
+    ///
+    /// When the state file cannot be read.
+    pub fn hidden_since(
+        &self,
+        partition: &Partition,
+        since: Timestamp,
+    ) -> Result<HashMap<MemoryId, Timestamp>, StateError> {
+        match self.stores.state.read(state_of(partition))? {
+            Some(state) => state.hidden_since(since),
+            None => Ok(HashMap::new()),
+        }
+    }
+
     /// The main state file, where the queue is; `None` when nothing was ever written down about the store.
     ///
     /// # Errors
@@ -259,7 +275,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Plans over each row database in turn, one open at a time.
+    /// Plans over one snapshot of each row database in turn, one open at a time.
     ///
     /// A tenant's file that cannot be read is named in `plan.unread`, and nothing of it is planned; when there is only
     /// one file, that is an error.
@@ -272,6 +288,23 @@ impl<'a> View<'a> {
         cx: &Cx<'_>,
         plan: &mut Plan,
         mut read: impl FnMut(&mut Plan, &Partition, &Snapshot) -> Result<(), RowError>,
+    ) -> Result<(), PassError> {
+        self.each_reader(cx, plan, |plan, partition, reader| {
+            Ok(reader.snapshot(|snapshot| read(plan, partition, snapshot))?)
+        })
+    }
+
+    /// The same, for passes that look at the vector store, or think for long, between two snapshots of a file: while one
+    /// is open, a writer in the rollback journal modes waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::each_partition`]; also what `read` returns that is not about the files of one tenant.
+    pub fn each_reader(
+        &self,
+        cx: &Cx<'_>,
+        plan: &mut Plan,
+        mut read: impl FnMut(&mut Plan, &Partition, &Reader) -> Result<(), PassError>,
     ) -> Result<(), PassError> {
         let Listing {
             files: partitions,
@@ -286,18 +319,39 @@ impl<'a> View<'a> {
         );
         for partition in &partitions {
             cx.check_stop()?;
-            match self.read(partition, |snapshot| read(plan, partition, snapshot)) {
+            let reader = self.stores.rows.reader(partition).map_err(PassError::from);
+            match reader.and_then(|reader| read(plan, partition, &reader)) {
                 Ok(()) => {}
-                Err(error) if partition.tenant.is_some() => {
+                Err(PassError::Rows(error)) if partition.tenant.is_some() => {
                     plan.unread.push(unread(partition, &error));
                 }
-                Err(error) => return Err(error.into()),
+                Err(PassError::State(error)) if partition.tenant.is_some() => {
+                    plan.unread.push(unread(partition, &error));
+                }
+                Err(error) => return Err(error),
             }
             cx.progress.advance(1);
         }
         cx.progress.end();
         plan.unread.extend(self.missing(&partitions));
         Ok(())
+    }
+
+    /// What a pass has compared in one row database at these settings.
+    ///
+    /// # Errors
+    ///
+    /// When the state file cannot be read.
+    pub fn compared(
+        &self,
+        partition: &Partition,
+        pass: PassName,
+        settings: Version,
+    ) -> Result<Compared, StateError> {
+        match self.stores.state.read(state_of(partition))? {
+            Some(state) => state.compared(pass, settings),
+            None => Ok(Compared::new()),
+        }
     }
 
     /// Tenants whose file is not there, although something says that it was: their folder, or their state file.

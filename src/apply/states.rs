@@ -3,7 +3,8 @@
 use crate::clock::Timestamp;
 use crate::config;
 use crate::failpoint::{Failpoint, Injected, hit};
-use crate::plan::Unread;
+use crate::pass::PassName;
+use crate::plan::{Comparison, Unread};
 use crate::state::{Partition, State, StateDir, StateError, Tenants};
 use crate::stop::Stop;
 use crate::store::identity::Identity;
@@ -77,6 +78,25 @@ impl States {
                 work(&self.dir.open(partition)?.for_stores(self.stores.clone()))
             }
         }
+    }
+
+    /// Remembers what a pass has compared, so that it is not compared again as long as it stays as it was.
+    ///
+    /// # Errors
+    ///
+    /// When a state file cannot be read or written; what was known before stays.
+    pub fn remember(&self, pass: PassName, compared: &[Comparison]) -> Result<(), StateError> {
+        for Comparison {
+            partition,
+            settings,
+            memories,
+        } in compared
+        {
+            self.with(partition, |state| {
+                state.record_compared(pass, *settings, memories)
+            })?;
+        }
+        Ok(())
     }
 
     /// Drops what is too old to be undone from every state file; what could be erased text is overwritten. A tenant's

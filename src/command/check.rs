@@ -391,6 +391,7 @@ fn drift_kind(finding: Finding) -> Option<&'static str> {
         | Finding::WithoutNamespace
         | Finding::WithoutVector
         | Finding::KeptApart
+        | Finding::Undated
         | Finding::OverBudget
         | Finding::WithoutKey
         | Finding::PointWithoutKey

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
 use crate::guard::{Approved, Consent, approve};
 use crate::pass::{Cx, Pass, PassError, PassName};
-use crate::plan::{ActionKind, Plan, Tally};
+use crate::plan::{ActionKind, Comparison, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport, add, count};
 use crate::snapshot::manifest::Purpose;
 use crate::snapshot::{Order, Shelf, SnapshotError, take};
@@ -208,6 +208,10 @@ impl StoreRun<'_> {
         };
         if approved.plan().is_empty() {
             report.outcome = report.judge();
+            let compared = &approved.plan().compared;
+            if let Err(error) = self.states.remember(pass.name(), compared) {
+                fail(&mut report, &error);
+            }
             return Ok(report);
         }
         if approved.plan().removes()
@@ -302,6 +306,7 @@ impl StoreRun<'_> {
         run: &mut RunReport,
     ) {
         let planned = approved.plan().counts();
+        let compared = approved.plan().compared.clone();
         let (applied, result) = apply::apply(approved, &self.job(pass.name()));
         run.interrupted |= applied.interrupted;
         let left = apply::rest(&planned, &applied);
@@ -325,7 +330,7 @@ impl StoreRun<'_> {
         if interrupted {
             report.residue = left;
         } else {
-            match self.residue(pass) {
+            match self.residue(pass, &compared) {
                 Ok(residue) => report.residue = residue,
                 Err(ResidueError::Pass(error)) if error.is_interruption() => run.interrupted = true,
                 Err(error) => return fail(report, &error),
@@ -334,13 +339,20 @@ impl StoreRun<'_> {
         report.outcome = report.judge();
     }
 
-    /// What planning again, at the same instant, still finds.
-    fn residue(&self, pass: &dyn Pass) -> Result<Tally<ActionKind>, ResidueError> {
+    /// What planning again, at the same instant, still finds. What was compared is remembered first, and what the second
+    /// plan compares after it: what is left to do about is in neither.
+    fn residue(
+        &self,
+        pass: &dyn Pass,
+        compared: &[Comparison],
+    ) -> Result<Tally<ActionKind>, ResidueError> {
+        self.states.remember(pass.name(), compared)?;
         let sightings = self.states.main().sightings()?;
         let plan = pass.plan(
             &View::new(self.options.now, self.stores, &sightings),
             &self.cx,
         )?;
+        self.states.remember(pass.name(), &plan.compared)?;
         Ok(plan.counts())
     }
 

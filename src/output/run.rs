@@ -206,6 +206,9 @@ pub fn explain(finding: Finding) -> &'static str {
         Finding::KeptApart => {
             "pairs are near enough to be one memory, and differ in a number, a name or a negation: kept apart"
         }
+        Finding::Undated => {
+            "live memories do not say when they were written: compared with none for contradictions"
+        }
         Finding::OverBudget => {
             "memories have faded, and stay until enough of their namespace may go again"
         }

@@ -19,6 +19,7 @@ use crate::view::View;
 pub mod contradictions;
 pub mod decay;
 pub mod duplicates;
+mod live;
 pub mod member;
 pub mod orphans;
 mod removal;
@@ -35,8 +36,12 @@ pub enum PassName {
     Ttl,
     /// What belongs to owners who are gone, and points without a row.
     Orphans,
+    /// Memories that say the same.
+    Duplicates,
     /// Memories that have faded.
     Decay,
+    /// Memories that disagree.
+    Contradictions,
     /// Memories that a person should look at again, and questions that have become void.
     Review,
     /// Free pages of the databases.
@@ -47,10 +52,12 @@ pub enum PassName {
 
 impl PassName {
     /// Every pass, in the order in which they run.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Ttl,
         Self::Orphans,
+        Self::Duplicates,
         Self::Decay,
+        Self::Contradictions,
         Self::Review,
         Self::Vacuum,
         Self::Snapshot,
@@ -62,7 +69,9 @@ impl PassName {
         match self {
             Self::Ttl => "ttl",
             Self::Orphans => "orphans",
+            Self::Duplicates => "duplicates",
             Self::Decay => "decay",
+            Self::Contradictions => "contradictions",
             Self::Review => "review",
             Self::Vacuum => "vacuum",
             Self::Snapshot => "snapshot",
@@ -75,7 +84,9 @@ impl PassName {
         match self {
             Self::Ttl => passes.ttl.enabled,
             Self::Orphans => passes.orphans.enabled,
+            Self::Duplicates => passes.duplicates.enabled,
             Self::Decay => passes.decay.enabled,
+            Self::Contradictions => passes.contradictions.enabled,
             Self::Review => passes.review.enabled,
             Self::Vacuum => passes.vacuum.enabled,
             Self::Snapshot => passes.snapshot.enabled,
@@ -124,11 +135,13 @@ pub trait Pass: Send + Sync {
 
 /// The passes, in the order in which they run.
 #[must_use]
-pub fn registry() -> [&'static dyn Pass; 6] {
+pub fn registry() -> [&'static dyn Pass; 8] {
     [
         &ttl::Ttl,
         &orphans::Orphans,
+        &duplicates::Duplicates,
         &decay::Decay,
+        &contradictions::Contradictions,
         &review::Review,
         &vacuum::Vacuum,
         &snapshot::Snapshot,
@@ -202,6 +215,9 @@ pub enum PassError {
     /// The state file could not be read.
     #[error("read state")]
     State(#[from] crate::state::StateError),
+    /// The vectors cannot be compared.
+    #[error("compare vectors")]
+    Compare(#[source] duplicates::kernel::KernelError),
     /// The space of a file could not be measured.
     #[error("measure the databases")]
     Space(#[from] SpaceError),
@@ -254,7 +270,7 @@ mod tests {
             "tttl"
                 .parse::<PassName>()
                 .unwrap_err()
-                .contains("ttl, orphans, decay, review, vacuum, snapshot")
+                .contains("ttl, orphans, duplicates, decay, contradictions, review, vacuum, snapshot")
         );
     }
 }

@@ -52,8 +52,13 @@ impl Pass for Ttl {
                 .and_then(|age| age.try_into().ok()),
             bitemporal,
         };
-        view.each_partition(cx, &mut plan, |plan, partition, snapshot| {
-            let (actions, findings) = rule.plan(partition, snapshot)?;
+        view.each_reader(cx, &mut plan, |plan, partition, reader| {
+            let hidden = match rule.oldest_kept() {
+                Some(since) => view.hidden_since(partition, since)?,
+                None => Hidden::new(),
+            };
+            let (actions, findings) =
+                reader.snapshot(|snapshot| rule.plan(partition, snapshot, &hidden))?;
             plan.actions.extend(actions);
             for (finding, count) in findings {
                 plan.found(finding, count);
@@ -63,6 +68,9 @@ impl Pass for Ttl {
         Ok(plan)
     }
 }
+
+/// When hypnos hid a memory, by its own records.
+type Hidden = HashMap<MemoryId, Timestamp>;
 
 /// What decides, apart from the memory.
 struct Rule {
@@ -88,6 +96,7 @@ impl Rule {
         &self,
         partition: &Partition,
         snapshot: &Snapshot,
+        hidden: &Hidden,
     ) -> Result<(Vec<Action>, Tally<Finding>), RowError> {
         let mut findings = Tally::new();
         let (mut candidates, mut history) = (Vec::new(), Vec::new());
@@ -116,7 +125,7 @@ impl Rule {
             }
             ControlFlow::Continue(())
         })?;
-        candidates.extend(self.old_history(snapshot, history)?);
+        candidates.extend(self.old_history(snapshot, history, hidden)?);
         let (endings, removals): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| {
             self.bitemporal && matches!(candidate.reason, Reason::Expired { .. })
         });
@@ -144,12 +153,14 @@ impl Rule {
     }
 
     /// Of memories that are history by their own row, those whose successor is as old as the retention asks, too: a
-    /// memory became history when its successor was written, which no column of its own may tell. A chain that leads
-    /// nowhere, or in a ring, has no memory that stands for it: nothing of it goes.
+    /// memory became history when its successor was written, which no column of its own may tell; or, where both were
+    /// there before, when hypnos hid the one behind the other. A chain that leads nowhere, or in a ring, has no memory
+    /// that stands for it: nothing of it goes.
     fn old_history(
         &self,
         snapshot: &Snapshot,
         history: Vec<(Candidate, Option<MemoryId>)>,
+        hidden: &Hidden,
     ) -> Result<Vec<Candidate>, RowError> {
         let successors = successors(
             snapshot,
@@ -172,6 +183,7 @@ impl Rule {
                         Moment::Unreadable => return None,
                     },
                 };
+                let since = hidden.get(&candidate.id).map_or(since, |at| since.max(*at));
                 candidate.reason = Reason::History { since };
                 self.is_past_retention(since).then_some(candidate)
             });
@@ -205,6 +217,11 @@ impl Rule {
             Some(since) if self.is_past_retention(since) => Verdict::History(since),
             _ => Verdict::Keep,
         }
+    }
+
+    /// History from after then stays.
+    fn oldest_kept(&self) -> Option<Timestamp> {
+        self.now.checked_sub(self.retention?).ok()
     }
 
     fn is_past_retention(&self, since: Timestamp) -> bool {
@@ -264,6 +281,19 @@ pub enum Deadline {
     At(Timestamp),
     /// What would say so cannot be read.
     Unreadable,
+}
+
+impl Deadline {
+    /// Whether a memory with this deadline is there for at least as long as one with another; not, when either cannot
+    /// be read.
+    #[must_use]
+    pub fn outlives(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Unreadable, _) | (_, Self::Unreadable) | (Self::At(_), Self::Never) => false,
+            (Self::Never, _) => true,
+            (Self::At(ours), Self::At(theirs)) => ours >= theirs,
+        }
+    }
 }
 
 /// The deadline of a memory: `expires_at` speaks for itself; without one, the time to live counts from the creation.

@@ -1,6 +1,6 @@
 //! What is kept for good: tombstones, erased namespaces, counters that never go back, and what a person accepted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -217,6 +217,32 @@ impl StateReader {
             Ok(row.get::<_, Json<Survivor>>(0)?.0.id)
         })?;
         Ok(survivors.into_iter().collect())
+    }
+
+    /// The memories that were hidden after an instant and still have their row, and when, the latest time of each.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn hidden_since(
+        &self,
+        since: Timestamp,
+    ) -> Result<HashMap<MemoryId, Timestamp>, StateError> {
+        let sql = "SELECT memory, max(at) FROM tombstones
+                   WHERE memory IS NOT NULL AND at > ?1 AND kind IN (?2, ?3, ?4) GROUP BY memory";
+        let kinds = [
+            ActionKind::End,
+            ActionKind::SoftDelete,
+            ActionKind::Supersede,
+        ]
+        .map(Name);
+        let hidden = self.rows(
+            "read what was hidden",
+            sql,
+            params![At(since), kinds[0], kinds[1], kinds[2]],
+            |row| Ok((row.get::<_, Id>(0)?.0, row.get::<_, At>(1)?.0)),
+        )?;
+        Ok(hidden.into_iter().collect())
     }
 
     /// Every counter that was ever added to, in order.

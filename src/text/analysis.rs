@@ -2,6 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::align::{MAX_WORDS, carries};
+use super::fold::halved;
 use super::lexicon::{LEXICONS, Lexicon, Negator, Relations};
 use super::moment::Moment;
 use super::negation;
@@ -161,5 +163,31 @@ impl Analysis {
                 )
             })
             .map(|word| word.key)
+    }
+
+    /// What the text can be found by, in order: two texts of which any words agree have a term in common, whether the
+    /// words are the same, of one stem, of one meaning, or one of a kind that the other names.
+    #[must_use]
+    pub fn terms(&self) -> Vec<u64> {
+        const MEANING: u64 = 1 << 32;
+        const KIND: u64 = 2 << 32;
+        let mut terms = Vec::with_capacity(2 * self.words.len());
+        for word in self
+            .words
+            .iter()
+            .take(MAX_WORDS)
+            .filter(|word| carries(word))
+        {
+            terms.extend([u64::from(word.key), u64::from(halved(word.fold))]);
+            if let Some(relations) = word.relations {
+                let same = relations.same.iter();
+                terms.extend(same.map(|group| MEANING | u64::from(*group)));
+                let kinds = relations.kinds.iter();
+                terms.extend(kinds.map(|(group, _)| KIND | u64::from(*group)));
+            }
+        }
+        terms.sort_unstable();
+        terms.dedup();
+        terms
     }
 }

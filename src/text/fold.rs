@@ -14,7 +14,12 @@ pub(crate) fn hash(text: &str) -> u64 {
 /// The same in 32 bits.
 #[must_use]
 pub(crate) fn hash32(text: &str) -> u32 {
-    let hash = hash(text);
+    halved(hash(text))
+}
+
+/// What [`hash32`] makes of the text of a [`hash`].
+#[must_use]
+pub(crate) fn halved(hash: u64) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "both halves are mixed in")]
     let half = (hash ^ (hash >> 32)) as u32;
     half
@@ -32,6 +37,14 @@ pub(crate) fn fold(text: &str) -> String {
         .filter(|c| !is_combining_mark(*c))
         .map(plain)
         .collect()
+}
+
+/// A hash of the letters and digits of a text, whatever their case, accents, punctuation and spacing; `None` when it has
+/// none. Texts that the guard calls the same have the same; that does not hold the other way round.
+#[must_use]
+pub fn letters(text: &str) -> Option<u64> {
+    let letters: String = fold(text).chars().filter(|c| c.is_alphanumeric()).collect();
+    (!letters.is_empty()).then(|| hash(&letters))
 }
 
 /// Lower case, composed, with its accents.

@@ -319,4 +319,4 @@ fn common(a: &[Word], b: &[Word]) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use super::fold::{fold, hash32};
 use super::units::{self, UnitId};
@@ -29,6 +30,23 @@ const FILES: [(&str, &str); 3] = [
 
 /// English antonyms of `WordNet`, with its licence in `lexicon/LICENSE-WordNet`.
 const WORDNET: &str = include_str!("lexicon/en-wordnet-antonyms.tsv");
+
+/// A digest of all that texts are judged by, apart from the code: it changes when a language is added or amended.
+#[must_use]
+pub fn edition() -> [u8; 32] {
+    let others = [
+        WORDNET,
+        include_str!("lexicon/foreign.txt"),
+        include_str!("lexicon/names.txt"),
+        include_str!("lexicon/units.toml"),
+    ];
+    let mut hash = Sha256::new();
+    for text in FILES.iter().map(|(_, text)| *text).chain(others) {
+        hash.update(text.len().to_le_bytes());
+        hash.update(text);
+    }
+    hash.finalize().into()
+}
 
 /// Every lexicon, in the order of [`FILES`].
 pub(crate) static LEXICONS: LazyLock<Vec<Lexicon>> = LazyLock::new(|| {

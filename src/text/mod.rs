@@ -29,5 +29,10 @@ mod token;
 mod units;
 
 pub use analysis::Analysis;
-pub use compare::{Comparison, Context, Disagreements, Frequencies};
+pub use compare::{Comparison, Context, Disagreements, Frequencies, Possible};
+pub use fold::letters;
 pub use guard::{Difference, Verdict, verdict};
+pub use lexicon::edition;
+
+#[cfg(test)]
+pub(crate) use guard::tests::{APART, SAME};

@@ -17,6 +17,7 @@
 mod support;
 
 mod fading;
+mod folding;
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -22,7 +22,7 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
             } else {
                 (now(), None)
             };
-            tx.prepare_cached("INSERT INTO memories(id, user_id, content, content_hash, created_at, ttl_days) VALUES(?1, 'ana', 'x', ?1, ?2, ?3)")
+            tx.prepare_cached("INSERT INTO memories(id, user_id, content, content_hash, created_at, ttl_days) VALUES(?1, 'ana', 'text ' || ?1, ?1, ?2, ?3)")
                 .unwrap()
                 .execute(rusqlite::params![id, created, ttl])
                 .unwrap();

@@ -149,14 +149,17 @@ fn only_and_skip_choose_the_passes() {
             .map(|plan| plan["pass"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(passes(&[]), ["ttl", "orphans", "decay"]);
+    assert_eq!(passes(&[]), ["ttl", "orphans", "duplicates", "decay"]);
     assert_eq!(
         passes(&["--only", "orphans,ttl"]),
         ["ttl", "orphans"],
         "always in their own order"
     );
     assert_eq!(passes(&["--only", "orphans"]), ["orphans"]);
-    assert_eq!(passes(&["--skip", "orphans"]), ["ttl", "decay"]);
+    assert_eq!(
+        passes(&["--skip", "orphans"]),
+        ["ttl", "duplicates", "decay"]
+    );
     assert_eq!(
         passes(&["--only", "review"]),
         ["review"],

@@ -80,7 +80,7 @@ fn ttl_days() {
 #[test]
 fn salience_has_no_deadline_and_no_owners() {
     let world = store("salience", "", "");
-    let insert = "INSERT INTO memories(id, tenant_id, content, memory_type, created_at, accessed_at) VALUES(?1, 'acme', 'x', 'episodic', ?2, ?2)";
+    let insert = "INSERT INTO memories(id, tenant_id, content, memory_type, created_at, accessed_at) VALUES(?1, 'acme', 'text ' || ?1, 'episodic', ?2, ?2)";
     for id in 1..=3 {
         world
             .rows()

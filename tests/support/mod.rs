@@ -117,6 +117,8 @@ min_age = "0s"
 enabled = false
 [pass.snapshot]
 enabled = false
+[pass.contradictions]
+enabled = false
 [[store]]
 name = "agent"
 [store.rows]
@@ -237,7 +239,8 @@ deleted_at = "deleted_at"
         self.put_vectors(&[(namespace.to_owned(), id, vector(like))]);
     }
 
-    fn put_vectors(&self, points: &[(String, i64, Vec<f32>)]) {
+    /// Puts the points of rows with vectors of their own.
+    pub fn put_vectors(&self, points: &[(String, i64, Vec<f32>)]) {
         let path = match &self.points {
             Points::Sqlite(path) => path,
             Points::Qdrant(collection) => return collection.put(points),
@@ -405,10 +408,13 @@ pub fn payload(namespace: &str, id: i64) -> Value {
     serde_json::json!({"namespace": namespace, "doc_id": format!("{namespace}::{id}"), "row": id, "nested": {"a": [1, 2.5, null, true]}})
 }
 
+/// Dimensions of the vectors of a world: two of random direction are far from each other.
+pub const DIM: u8 = 32;
+
 /// A vector of unit length that is different for every id.
 pub fn vector(id: i64) -> Vec<f32> {
     let mut state = id.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let raw: Vec<f32> = (0..8)
+    let raw: Vec<f32> = (0..DIM)
         .map(|_| {
             state ^= state << 13;
             state ^= state >> 7;

@@ -57,7 +57,7 @@ impl Collection {
         let name = format!("hypnos-test-{}", Uuid::now_v7().simple());
         let client = client_of(url);
         block_on(async {
-            let vectors = VectorParamsBuilder::new(8, Distance::Cosine);
+            let vectors = VectorParamsBuilder::new(super::DIM.into(), Distance::Cosine);
             let collection = CreateCollectionBuilder::new(&name).vectors_config(vectors);
             client
                 .create_collection(collection)

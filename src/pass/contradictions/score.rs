@@ -10,7 +10,7 @@
 //! of one text is about the other, and a time alone never. A pair without a signal scores 0, whatever its topic.
 
 use crate::config::{Contradictions, Scoring};
-use crate::text::{Comparison, Disagreements};
+use crate::text::{Comparison, Disagreements, Possible};
 
 /// From which agreement a signal speaks, and at which its topic is full.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +115,25 @@ impl Score {
                 numeric,
                 temporal,
             },
+        }
+    }
+
+    /// The most that a pair can score which could disagree in so many ways.
+    #[must_use]
+    pub fn most(possible: Possible, settings: &Contradictions) -> u32 {
+        let weights = settings.weights;
+        let signals: u32 = [
+            (possible.negation, weights.negation),
+            (possible.antonym, weights.antonym),
+            (possible.numeric, weights.numeric),
+            (possible.temporal, weights.temporal),
+        ]
+        .into_iter()
+        .filter_map(|(could_speak, weight)| could_speak.then_some(weight))
+        .sum();
+        match settings.scoring {
+            Scoring::Topic if possible != Possible::default() => signals + settings.topic_weight,
+            _ => signals,
         }
     }
 

@@ -49,6 +49,16 @@ pub fn effective(threshold: f64, background: f64) -> f64 {
     }
 }
 
+/// The cosine that two vectors would have over a usual background: what [`effective`] makes of it is `cosine`.
+#[must_use]
+pub fn usual(cosine: f64, background: f64) -> f64 {
+    if background > USUAL && background < 1.0 {
+        (1.0 - (1.0 - cosine) * (1.0 - USUAL) / (1.0 - background)).max(-1.0)
+    } else {
+        cosine
+    }
+}
+
 /// The generator `SplitMix64`.
 struct Random(u64);
 
@@ -132,6 +142,10 @@ mod tests {
                 (effective - expected).abs() < 1e-12,
                 "{threshold} over {background}: {effective}"
             );
+            if background < 1.0 {
+                let usual = usual(effective, background);
+                assert!((usual - threshold).abs() < 1e-9, "{effective}: {usual}");
+            }
         }
     }
 }

@@ -36,6 +36,16 @@ pub(super) fn numeric(comparison: &Comparison<'_>, cover: Cover) -> Option<f32> 
     best
 }
 
+/// Whether the texts give two numbers that could count the same, and differ.
+pub(super) fn may_differ(a: &Analysis, b: &Analysis) -> bool {
+    let differ =
+        |one: &Quantity, other: &Quantity| one.dimension == other.dimension && !is_one(one, other);
+    let others = &b.quantities;
+    a.quantities
+        .iter()
+        .any(|one| others.iter().any(|other| differ(one, other)))
+}
+
 /// Whether a text gives the same number of the same things as the other text does.
 fn has(comparison: &Comparison<'_>, side: Side, quantity: &Quantity) -> bool {
     let (own, other) = (comparison.text(side), comparison.text(side.other()));
@@ -109,8 +119,8 @@ fn around(text: &Analysis, quantity: &Quantity) -> Vec<usize> {
 }
 
 /// Whether the texts give different times of one grain, and no common one.
-pub(super) fn temporal(comparison: &Comparison<'_>) -> bool {
-    let (a, b) = (&comparison.a.moments, &comparison.b.moments);
+pub(super) fn temporal(a: &Analysis, b: &Analysis) -> bool {
+    let (a, b) = (&a.moments, &b.moments);
     a.iter().any(|one| {
         let mut of_grain = b.iter().filter(|other| other.grain == one.grain).peekable();
         let has_grain = of_grain.peek().is_some();

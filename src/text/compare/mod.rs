@@ -10,11 +10,14 @@
 mod figures;
 mod negation;
 mod opposites;
+mod possible;
 
 use std::collections::HashMap;
 
 use super::align::{Alignment, Link, Tie, carries};
 use super::analysis::{Analysis, Class, Word};
+
+pub use possible::Possible;
 
 /// Weight of a word that says little.
 const LIGHT: f32 = 0.4;
@@ -134,9 +137,7 @@ impl<'a> Comparison<'a> {
     /// Whether both texts are in the same language, and in one that has a lexicon.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        let same = std::ptr::eq(self.a.lexicon, self.b.lexicon);
-        let unsure = !(self.a.is_certain && self.b.is_certain);
-        !self.a.is_foreign && !self.b.is_foreign && (same || unsure)
+        is_readable(self.a, self.b)
     }
 
     fn find(&self) -> Disagreements {
@@ -150,7 +151,7 @@ impl<'a> Comparison<'a> {
             negation: negation::agreement(self, &aside),
             antonym: (!opposites.is_empty()).then(|| self.settle(cover.most())),
             numeric: figures::numeric(self, cover).map(|agreement| self.settle(agreement)),
-            temporal: figures::temporal(self).then(|| self.settle(cover.most())),
+            temporal: figures::temporal(self.a, self.b).then(|| self.settle(cover.most())),
         }
     }
 
@@ -260,6 +261,13 @@ impl<'a> Comparison<'a> {
             })
         })
     }
+}
+
+/// See [`Comparison::is_readable`].
+fn is_readable(a: &Analysis, b: &Analysis) -> bool {
+    let same = std::ptr::eq(a.lexicon, b.lexicon);
+    let unsure = !(a.is_certain && b.is_certain);
+    !a.is_foreign && !b.is_foreign && (same || unsure)
 }
 
 /// What is taken from an agreement where the texts seem to speak of different things.

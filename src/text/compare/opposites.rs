@@ -1,7 +1,7 @@
 //! Words of which not both can hold.
 
 use super::super::align::{MAX_WORDS, carries};
-use super::super::analysis::{Class, Word};
+use super::super::analysis::{Analysis, Class, Word};
 use super::Comparison;
 
 /// Pairs of words, one of each text, that exclude each other and stand alike, negated or not.
@@ -20,6 +20,20 @@ pub(super) fn find(comparison: &Comparison<'_>) -> Vec<(usize, usize)> {
         }
     }
     pairs
+}
+
+/// Whether any word of one text excludes one of the other, wherever they stand.
+pub(super) fn may_exclude(a: &Analysis, b: &Analysis) -> bool {
+    let can = |word: &&Word| {
+        word.relations.is_some_and(|relations| {
+            !relations.opposites.is_empty() || !relations.exclusive.is_empty()
+        })
+    };
+    let ours = a.words.iter().take(MAX_WORDS).filter(can);
+    ours.into_iter().any(|one| {
+        let mut theirs = b.words.iter().take(MAX_WORDS).filter(can);
+        theirs.any(|other| exclude(one, other))
+    })
 }
 
 /// Whether two words cannot both hold of one thing.

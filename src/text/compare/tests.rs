@@ -192,6 +192,23 @@ proptest! {
     }
 
     #[test]
+    fn whatever_disagrees_was_possible_and_has_a_term_in_common((a, b) in near_pair()) {
+        let (a, b) = (Analysis::of(&a), Analysis::of(&b));
+        let found = Comparison::of(&a, &b, Context::default()).disagreements();
+        let possible = Possible::between(&a, &b);
+        prop_assert_eq!(possible, Possible::between(&b, &a));
+        prop_assert!(possible.negation || found.negation.is_none());
+        prop_assert!(possible.antonym || found.antonym.is_none());
+        prop_assert!(possible.numeric || found.numeric.is_none());
+        prop_assert!(possible.temporal || found.temporal.is_none());
+        let others = b.terms();
+        let shares = a.terms().iter().any(|term| others.binary_search(term).is_ok());
+        let agreements = [found.negation, found.antonym, found.numeric, found.temporal];
+        // "Never" alone gives a fifth.
+        prop_assert!(shares || agreements.into_iter().flatten().all(|agreement| agreement <= 0.2));
+    }
+
+    #[test]
     fn agreements_are_shares((a, b) in near_pair()) {
         let (a, b) = (Analysis::of(&a), Analysis::of(&b));
         let found = Comparison::of(&a, &b, Context::default()).disagreements();

@@ -8,7 +8,7 @@ fn judge(a: &str, b: &str) -> Verdict {
 
 /// One word, digit or sign apart, and two memories all the same.
 #[rustfmt::skip]
-const APART: &[(&str, &str)] = &[
+pub(crate) const APART: &[(&str, &str)] = &[
     ("The review is on 15 October", "The review is on 16 October"),
     ("uses version 2.1 of the tool", "uses version 2.10 of the tool"),
     ("Ana prefers npm", "Ana prefers pnpm"),
@@ -131,7 +131,7 @@ const APART: &[(&str, &str)] = &[
 
 /// Case, accents, punctuation, spacing.
 #[rustfmt::skip]
-const SAME: &[(&str, &str)] = &[
+pub(crate) const SAME: &[(&str, &str)] = &[
     ("Ana likes green tea.", "ana likes GREEN tea"),
     ("Não usa Docker.", "nao usa docker"),
     ("Prefers  dark   mode!", "prefers dark mode"),

@@ -1,0 +1,59 @@
+//! A sample of the points of a store, to see how alike two of them look.
+
+use std::ops::ControlFlow;
+
+use crate::memory::PointId;
+use crate::store::vectors::{Selector, VectorError, VectorReader};
+
+use super::background::background;
+use super::kernel::Vectors;
+
+/// Points of the sample, at the most.
+const POINTS: usize = 2_048;
+/// Points from which on their pairs tell something: of two that say the same, the pair is no random one.
+const FEWEST: usize = 10;
+/// Namespaces that are looked into, at the most.
+const NAMESPACES: usize = 64;
+
+/// The background of a store: the median cosine of pairs of its points, taken from namespaces spread evenly over all of
+/// them, alike many of each. `None` when there are too few points to tell.
+///
+/// # Errors
+///
+/// When the vector store cannot be read.
+pub(in crate::pass) fn background_of(store: &dyn VectorReader) -> Result<Option<f64>, VectorError> {
+    let namespaces: Vec<String> = store
+        .namespaces()?
+        .into_iter()
+        .map(|(namespace, _)| namespace)
+        .collect();
+    let step = namespaces.len().div_ceil(NAMESPACES).max(1);
+    let chosen: Vec<&String> = namespaces.iter().step_by(step).collect();
+    let each = POINTS / chosen.len().max(1);
+    let mut ids: Vec<PointId> = Vec::with_capacity(POINTS);
+    for namespace in chosen {
+        let enough = ids.len() + each;
+        store.scroll(Selector::Namespace(namespace), &[], &mut |page| {
+            let wanted = enough - ids.len();
+            ids.extend(page.into_iter().take(wanted).map(|head| head.id));
+            if ids.len() < enough {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+    }
+    ids.sort();
+    let mut found = store.vectors(&ids)?;
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    if found.len() < FEWEST {
+        return Ok(None);
+    }
+    let dim = found.first().map_or(0, |(_, vector)| vector.len());
+    let numbers: Vec<f32> = found
+        .into_iter()
+        .filter(|(_, vector)| vector.len() == dim)
+        .flat_map(|(_, vector)| vector)
+        .collect();
+    Ok(Vectors::new(&numbers, dim).ok().and_then(background))
+}

@@ -1,0 +1,290 @@
+//! The live memories of a row database, for the passes that compare them with each other.
+//!
+//! Only what is compared is kept of each: fingerprints of what it says, its standing among its like, when it goes by
+//! itself. Texts are read again for the few that a decision is about.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+
+use crate::clock::Timestamp;
+use crate::memory::{Memory, MemoryId, Moment, Namespace, PointId, Role, Version};
+use crate::plan::{Finding, Plan};
+use crate::store::rows::{Partition, RowError, Snapshot};
+use crate::store::vectors::point_id::{Derived, Rule};
+use crate::store::vectors::{VectorError, VectorReader};
+use crate::text;
+use crate::view::View;
+
+use super::PassError;
+use super::member::fingerprint;
+use super::ttl::{Deadline, deadline};
+
+/// What is read of each memory.
+const ROLES: [Role; 15] = [
+    Role::Content,
+    Role::Type,
+    Role::CreatedAt,
+    Role::UpdatedAt,
+    Role::LastUsedAt,
+    Role::ConfirmedAt,
+    Role::ExpiresAt,
+    Role::ValidTo,
+    Role::DeletedAt,
+    Role::Ttl,
+    Role::SupersededBy,
+    Role::Uses,
+    Role::Pinned,
+    Role::Trust,
+    Role::Point,
+];
+
+/// Vectors asked for at once.
+const VECTORS_AT_ONCE: usize = 1_000;
+
+/// One live memory.
+#[derive(Debug, Clone)]
+pub(super) struct Live {
+    /// The memory.
+    pub(super) id: MemoryId,
+    /// Its type, as it is written.
+    pub(super) kind: Option<Box<str>>,
+    /// What it says, to the letter: see [`super::member`].
+    pub(super) fingerprint: Version,
+    /// Its letters and digits, whatever their case, accents and spacing: those of equal texts are equal. `None` when it
+    /// has none.
+    pub(super) letters: Option<u64>,
+    /// When it was first written.
+    pub(super) created_at: Moment,
+    /// When it goes by itself.
+    pub(super) deadline: Deadline,
+    /// Whether a person pinned it.
+    pub(super) pinned: bool,
+    /// Its place among its like.
+    pub(super) rank: Rank,
+    /// Where its vector is.
+    point: Link,
+}
+
+#[cfg(test)]
+impl Live {
+    /// A memory with a key, without a vector.
+    pub(super) fn sample(memory: Memory) -> Self {
+        Self {
+            fingerprint: fingerprint(&memory),
+            letters: memory.content.as_deref().and_then(text::letters),
+            created_at: memory.created_at,
+            deadline: deadline(&memory),
+            pinned: memory.pinned,
+            rank: Rank::of(&memory),
+            point: Link::None,
+            id: memory.id.expect("a key"),
+            kind: memory.kind.map(String::into_boxed_str),
+        }
+    }
+}
+
+/// What decides which of several memories stays: the greatest. The id decides last, and is compared apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rank {
+    trust: f64,
+    pinned: bool,
+    confirmed_at: Option<Timestamp>,
+    uses: u64,
+    written_at: Option<Timestamp>,
+}
+
+impl Rank {
+    fn of(memory: &Memory) -> Self {
+        Self {
+            trust: memory.trust.unwrap_or_default(),
+            pinned: memory.pinned,
+            confirmed_at: memory.confirmed_at.latest(),
+            uses: memory.uses.unwrap_or_default(),
+            written_at: memory.updated_at.latest().max(memory.created_at.latest()),
+        }
+    }
+
+    /// Whether the source of a memory is trusted less than that of another.
+    pub(super) fn is_trusted_less(&self, other: &Self) -> bool {
+        self.trust < other.trust
+    }
+
+    /// The trust, for a fingerprint.
+    pub(super) fn trust_bits(&self) -> [u8; 8] {
+        self.trust.to_le_bytes()
+    }
+
+    /// The order among memories; the greatest stays.
+    pub(super) fn total_cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let rest = |rank: &Self| (rank.pinned, rank.confirmed_at, rank.uses, rank.written_at);
+        self.trust
+            .total_cmp(&other.trust)
+            .then_with(|| rest(self).cmp(&rest(other)))
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Link {
+    Point(PointId),
+    Payload { key: Box<str>, value: Box<str> },
+    None,
+}
+
+/// The live memories of each namespace, in order of their ids.
+pub(super) type Namespaces = BTreeMap<Namespace, Vec<Live>>;
+
+/// Reads every live memory that can be addressed. What is past its deadline is the `ttl` pass's; what an earlier pass of
+/// a dry run would take is not there.
+///
+/// # Errors
+///
+/// When the rows cannot be read.
+pub(super) fn read(
+    plan: &mut Plan,
+    view: &View<'_>,
+    partition: &Partition,
+    snapshot: &Snapshot,
+) -> Result<Namespaces, RowError> {
+    let (store, now) = (view.config(), view.now());
+    let rule = store.vectors.as_ref().map(|vectors| Rule {
+        point_id: &vectors.point_id,
+        rows: &store.rows,
+    });
+    let mut namespaces = Namespaces::new();
+    snapshot.scan(&ROLES, &mut |memory| {
+        if memory.is_hidden(now) {
+            return ControlFlow::Continue(());
+        }
+        let Some(namespace) = memory.namespace.clone() else {
+            plan.found(Finding::WithoutNamespace, 1);
+            return ControlFlow::Continue(());
+        };
+        let Some(id) = memory.id.clone() else {
+            plan.found(Finding::WithoutKey, 1);
+            return ControlFlow::Continue(());
+        };
+        let deadline = deadline(&memory);
+        let is_past = matches!(deadline, Deadline::At(at) if at <= now);
+        if is_past || view.is_gone(&partition.name, &id) {
+            return ControlFlow::Continue(());
+        }
+        let live = Live {
+            id,
+            fingerprint: fingerprint(&memory),
+            letters: memory.content.as_deref().and_then(text::letters),
+            created_at: memory.created_at,
+            deadline,
+            pinned: memory.pinned,
+            rank: Rank::of(&memory),
+            point: rule.as_ref().map_or(Link::None, |rule| link(rule, &memory)),
+            kind: memory.kind.map(String::into_boxed_str),
+        };
+        namespaces.entry(namespace).or_default().push(live);
+        ControlFlow::Continue(())
+    })?;
+    for members in namespaces.values_mut() {
+        members.sort_by(|a, b| a.id.cmp(&b.id));
+    }
+    Ok(namespaces)
+}
+
+fn link(rule: &Rule<'_>, memory: &Memory) -> Link {
+    match rule.derive(memory) {
+        Derived::Id(point) => Link::Point(point),
+        Derived::ByPayload { key, value } => Link::Payload {
+            key: key.into(),
+            value: value.into(),
+        },
+        Derived::None { .. } => Link::None,
+    }
+}
+
+/// The vectors of some memories: one matrix, and which of them each row is of.
+#[derive(Debug, Default)]
+pub(super) struct Matrix {
+    /// The numbers, row after row.
+    pub(super) numbers: Vec<f32>,
+    /// Dimensions of a vector; 0 when there is none.
+    pub(super) dim: usize,
+    /// For each row, the index of the memory.
+    pub(super) members: Vec<usize>,
+}
+
+/// Reads the vectors of memories of one namespace, in their order. Those that have none, or one of another length than
+/// most, are left out.
+///
+/// # Errors
+///
+/// When the vector store cannot be read.
+pub(super) fn vectors(
+    store: &dyn VectorReader,
+    namespace: &Namespace,
+    members: &[Live],
+) -> Result<Matrix, PassError> {
+    let points = points(store, namespace, members)?;
+    let mut matrix = Matrix::default();
+    for chunk in points.chunks(VECTORS_AT_ONCE) {
+        let mut asked: Vec<PointId> = chunk.iter().map(|(_, point)| point.clone()).collect();
+        asked.sort();
+        asked.dedup();
+        let found: HashMap<PointId, Vec<f32>> = store.vectors(&asked)?.into_iter().collect();
+        if matrix.dim == 0 {
+            matrix.dim = usual_length(&found);
+            matrix.numbers.reserve_exact(points.len() * matrix.dim);
+        }
+        for (member, point) in chunk {
+            let vector = found.get(point).filter(|vector| vector.len() == matrix.dim);
+            if let Some(vector) = vector.filter(|vector| !vector.is_empty()) {
+                matrix.numbers.extend_from_slice(vector);
+                matrix.members.push(*member);
+            }
+        }
+    }
+    Ok(matrix)
+}
+
+/// The length that most vectors have; 0 where there is none.
+fn usual_length(vectors: &HashMap<PointId, Vec<f32>>) -> usize {
+    let mut lengths: BTreeMap<usize, usize> = BTreeMap::new();
+    for vector in vectors.values().filter(|vector| !vector.is_empty()) {
+        *lengths.entry(vector.len()).or_default() += 1;
+    }
+    let usual = lengths
+        .into_iter()
+        .max_by_key(|(length, count)| (*count, *length));
+    usual.map_or(0, |(length, _)| length)
+}
+
+/// The point of each memory that has one.
+fn points(
+    store: &dyn VectorReader,
+    namespace: &Namespace,
+    members: &[Live],
+) -> Result<Vec<(usize, PointId)>, VectorError> {
+    let mut points = Vec::with_capacity(members.len());
+    let mut linked: BTreeMap<&str, HashMap<&str, usize>> = BTreeMap::new();
+    for (index, member) in members.iter().enumerate() {
+        match &member.point {
+            Link::Point(point) => points.push((index, point.clone())),
+            Link::Payload { key, value } => {
+                linked.entry(key).or_default().insert(value, index);
+            }
+            Link::None => {}
+        }
+    }
+    for (key, by_value) in linked {
+        let mut values: Vec<String> = by_value.keys().map(|value| (*value).to_owned()).collect();
+        values.sort();
+        let mut seen = std::collections::HashSet::new();
+        for (value, point) in store.find(namespace.as_str(), key, &values)? {
+            // Of several points of one memory the first stands for it: they are parts of one text.
+            if let (Some(index), Some(point)) = (by_value.get(value.as_str()), point)
+                && seen.insert(*index)
+            {
+                points.push((*index, point));
+            }
+        }
+    }
+    points.sort_by_key(|(index, _)| *index);
+    Ok(points)
+}
