@@ -31,6 +31,7 @@ mod owners;
 mod points;
 mod presets;
 mod qdrant;
+mod qdrant_snapshot;
 mod replay;
 mod restore;
 mod review;

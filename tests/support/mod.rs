@@ -144,8 +144,9 @@ deleted_at = "deleted_at"
                 format!("[store.vectors]\nkind = \"sqlite\"\npath = \"vectors.db\"\n{rule}\n")
             }
             Points::Qdrant(collection) => format!(
-                "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"{}\"\n{rule}\n",
+                "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\nrest_url = \"{}\"\ncollection = \"{}\"\n{rule}\n",
                 qdrant::url(),
+                qdrant::rest_url(),
                 collection.name
             ),
         }

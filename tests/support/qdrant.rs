@@ -1,4 +1,5 @@
-//! The Qdrant of the tests: the peer in this process, or the server that `HYPNOS_TEST_QDRANT_URL` names.
+//! The Qdrant of the tests: the peer in this process, or the server that `HYPNOS_TEST_QDRANT_URL` (gRPC) and
+//! `HYPNOS_TEST_QDRANT_REST` name.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,11 +21,24 @@ static PEER: LazyLock<Peer> = LazyLock::new(Peer::start);
 
 /// Where the Qdrant of the tests answers.
 pub fn url() -> String {
+    real_server("HYPNOS_TEST_QDRANT_URL").unwrap_or_else(|| PEER.url())
+}
+
+/// Where its REST interface answers.
+pub fn rest_url() -> String {
+    let rest = real_server("HYPNOS_TEST_QDRANT_REST");
+    match real_server("HYPNOS_TEST_QDRANT_URL") {
+        Some(_) => rest.expect("HYPNOS_TEST_QDRANT_REST beside HYPNOS_TEST_QDRANT_URL"),
+        None => PEER.rest_url(),
+    }
+}
+
+fn real_server(variable: &str) -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "names a real server to test against"
     )]
-    std::env::var("HYPNOS_TEST_QDRANT_URL").unwrap_or_else(|_| PEER.url())
+    std::env::var(variable).ok()
 }
 
 pub fn client() -> Qdrant {

@@ -55,12 +55,7 @@ pub fn copies(
         return Ok(None);
     };
     Ok(Some(match &vectors.backend {
-        config::Backend::Qdrant(_) => {
-            return Err(VectorError::Refused {
-                call: "snapshot",
-                reason: "not known how".into(),
-            });
-        }
+        config::Backend::Qdrant(_) => Box::new(qdrant::snapshot::QdrantCopies::new(vectors, stop)?),
         config::Backend::Sqlite(_) => Box::new(sqlite::SqliteCopies::new(store, stop)?),
     }))
 }
@@ -215,6 +210,14 @@ pub enum VectorError {
         /// What went wrong, without the address.
         reason: String,
     },
+    /// Nobody answers where snapshots are fetched.
+    #[error("reach the REST interface of the vector store at {url}: {reason}")]
+    RestUnreachable {
+        /// Address.
+        url: String,
+        /// What went wrong, without the address.
+        reason: String,
+    },
     /// The API key is missing or wrong.
     #[error("the vector store at {url} refuses the API key")]
     Unauthorized {
@@ -305,6 +308,9 @@ impl VectorError {
             Self::Missing { .. } => Some("check [store.vectors] against what the store has"),
             Self::Unreachable { .. } => {
                 Some("is the server running, and is `url` its gRPC port (6334, not 6333)?")
+            }
+            Self::RestUnreachable { .. } => {
+                Some("is `rest_url` the REST port of the server (6333, not 6334)?")
             }
             Self::Unauthorized { .. } => Some(
                 "give the key as the credential qdrant-api-key, as HYPNOS_QDRANT_API_KEY, or as `api_key`",

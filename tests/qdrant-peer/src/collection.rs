@@ -3,6 +3,7 @@
 //! The engine logs a write ahead but replays nothing when it is loaded, so every write is flushed before it is answered.
 //! Its flush must not meet a write: one writer at a time, readers never wait.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -62,6 +63,27 @@ impl Collection {
             writer: Mutex::default(),
             operations: AtomicU64::new(0),
         }
+    }
+
+    /// Writes the config and the engine's files to a tar archive, all as of one moment. Readers go on.
+    pub(crate) fn archive<W: Write>(&self, out: W) -> io::Result<W> {
+        let _writer = lock(&self.writer);
+        self.make_held();
+        self.shard.flush();
+        let mut tar = tar::Builder::new(out);
+        tar.append_path_with_name(self.dir.join(CONFIG_FILE), CONFIG_FILE)?;
+        tar.append_dir_all(SHARD_DIR, self.dir.join(SHARD_DIR))?;
+        tar.into_inner()
+    }
+
+    /// Unpacks what [`Collection::archive`] wrote into the empty directory `dir`, and returns the config.
+    pub(crate) fn unpack(archive: &Path, dir: &Path) -> Answer<CollectionConfig> {
+        let file = fs::File::open(archive).map_err(internal)?;
+        tar::Archive::new(file)
+            .unpack(dir)
+            .map_err(|error| internal(format!("File IO error: {error}")))?;
+        let bytes = fs::read(dir.join(CONFIG_FILE)).map_err(internal)?;
+        CollectionConfig::decode(bytes.as_slice()).map_err(internal)
     }
 
     /// Closes the engine and removes the files.

@@ -1,6 +1,7 @@
 //! What can go wrong on purpose.
 //!
-//! A method is named as on the wire, `Points/Delete`. Faults that concern the call as a whole (slow, failed, answer lost)
+//! A method is named as on the wire, `Points/Delete`; those of the REST interface have names of their own,
+//! `Rest/CreateSnapshot`. Faults that concern the call as a whole (slow, failed, answer lost)
 //! are applied by the [gate](crate::gate) around every method; those that change what a write means (acknowledged only,
 //! a lying delete) are asked for by the write path itself.
 
@@ -13,7 +14,7 @@ use tonic::{Code, Status};
 use crate::store::Store;
 
 /// Every method a fault can be set on.
-pub const METHODS: [&str; 30] = [
+pub const METHODS: [&str; 45] = [
     "Collections/CollectionExists",
     "Collections/Create",
     "Collections/Delete",
@@ -43,6 +44,21 @@ pub const METHODS: [&str; 30] = [
     "Points/UpdateVectors",
     "Points/Upsert",
     "Qdrant/HealthCheck",
+    "Rest/Cluster",
+    "Rest/CollectionCluster",
+    "Rest/CreateSnapshot",
+    "Rest/DeleteCollection",
+    "Rest/DeleteSnapshot",
+    "Rest/DownloadSnapshot",
+    "Rest/GetCollection",
+    "Rest/ListAliases",
+    "Rest/ListSnapshots",
+    "Rest/RecoverSnapshot",
+    "Rest/UpdateAliases",
+    "Rest/UploadSnapshot",
+    "Rest/Version",
+    "Snapshots/Create",
+    "Snapshots/Delete",
     "Snapshots/List",
 ];
 
@@ -53,6 +69,19 @@ pub(crate) enum Moment {
     Before,
     /// After all was done: the answer is lost, not the change.
     After,
+}
+
+/// What happens to a snapshot on its way to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// The connection breaks after so many bytes.
+    Cut(usize),
+    /// Nothing comes after so many bytes, and the connection stays open.
+    Stall(usize),
+    /// One bit of the byte at that place is another one.
+    Flip(usize),
+    /// The answer says that the snapshot is so many bytes long, and ends there without an error.
+    Shorten(usize),
 }
 
 /// One planned failure.
@@ -71,6 +100,8 @@ struct State {
     failures: BTreeMap<String, Vec<Failure>>,
     acknowledge_only: BTreeSet<String>,
     delete_keeps: usize,
+    damage: Option<Damage>,
+    wrong_checksum: bool,
     store: Weak<Store>,
 }
 
@@ -113,6 +144,16 @@ impl Faults {
     /// A delete by ids answers `Completed` and leaves the last `k` points it was asked to delete.
     pub fn lie_about_delete(&self, k: usize) {
         self.state().delete_keeps = k;
+    }
+
+    /// Every snapshot that is downloaded suffers `damage`.
+    pub fn damage_downloads(&self, damage: Damage) {
+        self.state().damage = Some(damage);
+    }
+
+    /// Snapshots are described with the checksum of something else.
+    pub fn lie_about_checksums(&self) {
+        self.state().wrong_checksum = true;
     }
 
     /// Makes every change that was acknowledged only.
@@ -165,6 +206,14 @@ impl Faults {
 
     pub(crate) fn acknowledges_only(&self, method: &str) -> bool {
         self.state().acknowledge_only.contains(method)
+    }
+
+    pub(crate) fn damage(&self) -> Option<Damage> {
+        self.state().damage
+    }
+
+    pub(crate) fn wrong_checksum(&self) -> bool {
+        self.state().wrong_checksum
     }
 
     pub(crate) fn delete_keeps(&self) -> usize {

@@ -39,12 +39,31 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
+    /// Counts a call, checks its key, keeps it waiting, and fails it if that was planned.
+    pub(crate) async fn enter(&self, method: &str, headers: &HeaderMap) -> Result<(), Status> {
+        self.calls.count(method);
+        self.admit(method, headers)?;
+        if let Some(delay) = self.faults.delay(method) {
+            tokio::time::sleep(delay).await;
+        }
+        self.faults
+            .strike(method, Moment::Before)
+            .map_or(Ok(()), Err)
+    }
+
+    /// Loses the answer if that was planned.
+    pub(crate) fn leave(&self, method: &str) -> Result<(), Status> {
+        self.faults
+            .strike(method, Moment::After)
+            .map_or(Ok(()), Err)
+    }
+
     /// The server's own check: health needs no key, a bearer token is a key too.
     fn admit(&self, method: &str, headers: &HeaderMap) -> Result<(), Status> {
         let Some(expected) = self.api_key.as_deref() else {
             return Ok(());
         };
-        if method == "Qdrant/HealthCheck" {
+        if ["Qdrant/HealthCheck", "Rest/Version"].contains(&method) {
             return Ok(());
         }
         let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -100,20 +119,13 @@ where
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {
             let method = method_of(request.uri().path());
-            gate.calls.count(&method);
-            if let Err(refused) = gate.admit(&method, request.headers()) {
-                return Ok(refused.into_http());
-            }
-            if let Some(delay) = gate.faults.delay(&method) {
-                tokio::time::sleep(delay).await;
-            }
-            if let Some(failed) = gate.faults.strike(&method, Moment::Before) {
+            if let Err(failed) = gate.enter(&method, request.headers()).await {
                 return Ok(failed.into_http());
             }
             let response = inner.call(request).await?;
-            match gate.faults.strike(&method, Moment::After) {
-                Some(lost) => Ok(lost.into_http()),
-                None => Ok(response),
+            match gate.leave(&method) {
+                Err(lost) => Ok(lost.into_http()),
+                Ok(()) => Ok(response),
             }
         })
     }

@@ -1,14 +1,18 @@
-//! A Qdrant server for tests: the gRPC interface on loopback, the real engine behind it.
+//! A Qdrant server for tests: the gRPC interface and as much of the REST interface as snapshots need, on loopback, the
+//! real engine behind them.
 //!
 //! ```text
 //! qdrant-client -> gate (count, key, faults) -> services -> methods -> collection -> qdrant-edge
+//! HTTP client   -> gate (the same)           -> rest     -> methods -> collection -> qdrant-edge
 //! ```
 //!
 //! The engine decides what a point, a filter or an index is, so that a client is tested against what it will meet. The
 //! peer adds what the server has and the engine in process has not: names and aliases, waiting and acknowledging, strict
 //! mode, the words of its errors. Where it cannot do what the server does it answers `Unimplemented`, never something
-//! that is nearly right: it makes no snapshots, and of the queries it knows the plain ones. It builds no vector index:
-//! every search is an exact scan.
+//! that is nearly right: of the queries it knows the plain ones. It builds no vector index: every search is an exact
+//! scan. A snapshot is a tar archive of the engine's own files, but not one that a real server could read.
+//!
+//! A [`Cluster`] is only told about: each node is a peer of its own, with its own points.
 //!
 //! Everything else is there to go wrong on purpose: see [`Faults`], [`Peer::stop`] and [`Peer::restart`].
 
@@ -20,24 +24,36 @@ mod faults;
 mod gate;
 mod methods;
 mod process;
+mod rest;
 mod server;
 mod services;
+mod snapshots;
 mod store;
 mod strict;
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use faults::{Faults, METHODS};
+pub use faults::{Damage, Faults, METHODS};
 pub use process::serve_process;
 pub use qdrant_client::qdrant::StrictModeConfig;
 pub use tonic::Code;
 
 use convert::vector::Form;
 use gate::{Calls, Gate};
-use server::Running;
+use server::{Addresses, Running};
 use store::Settings;
+
+/// The cluster that a peer says it belongs to.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// The peer itself.
+    pub peer_id: u64,
+    /// Every node, with the address at which nodes talk to each other.
+    pub peers: BTreeMap<u64, String>,
+}
 
 /// How a peer is set up.
 #[derive(Debug, Clone)]
@@ -56,6 +72,12 @@ pub struct PeerOptions {
     pub dir: Option<PathBuf>,
     /// The port on loopback, 0 for any that is free.
     pub port: u16,
+    /// The port of the REST interface, 0 for any that is free.
+    pub rest_port: u16,
+    /// The address of the REST interface.
+    pub rest_ip: Ipv4Addr,
+    /// The cluster that the peer is a node of. On its own without.
+    pub cluster: Option<Cluster>,
 }
 
 impl Default for PeerOptions {
@@ -68,6 +90,9 @@ impl Default for PeerOptions {
             max_message_bytes: None,
             dir: None,
             port: 0,
+            rest_port: 0,
+            rest_ip: Ipv4Addr::LOCALHOST,
+            cluster: None,
         }
     }
 }
@@ -79,7 +104,7 @@ impl Default for PeerOptions {
 pub struct Peer {
     // Declared first: the server lets go of the files before the directory is removed.
     running: Option<Running>,
-    port: u16,
+    addresses: Addresses,
     options: PeerOptions,
     faults: Faults,
     calls: Calls,
@@ -116,7 +141,10 @@ impl Peer {
         };
         let mut peer = Self {
             running: None,
-            port: options.port,
+            addresses: Addresses {
+                grpc: (Ipv4Addr::LOCALHOST, options.port).into(),
+                rest: (options.rest_ip, options.rest_port).into(),
+            },
             options,
             faults: Faults::default(),
             calls: Calls::default(),
@@ -130,13 +158,19 @@ impl Peer {
     /// The address for a gRPC client. It stays the same over restarts.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        http(self.addresses.grpc)
+    }
+
+    /// The address for an HTTP client. It stays the same over restarts.
+    #[must_use]
+    pub fn rest_url(&self) -> String {
+        http(self.addresses.rest)
     }
 
     /// The port on loopback.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.addresses.grpc.port()
     }
 
     /// Where the data is.
@@ -168,20 +202,21 @@ impl Peer {
         self.calls.all().get(&method).copied().unwrap_or(0)
     }
 
-    /// Disappears: the port is closed and every connection cut. Calls under way get no answer.
+    /// Disappears: the ports are closed and every connection cut. Calls under way get no answer.
     pub fn stop(&mut self) {
         self.running = None;
     }
 
-    /// Stops, if it runs, and comes back on the same port with the same data.
+    /// Stops, if it runs, and comes back on the same ports with the same data.
     ///
     /// # Panics
     ///
-    /// If the port was taken by another process meanwhile, or the data cannot be opened.
+    /// If a port was taken by another process meanwhile, or the data cannot be opened.
     pub fn restart(&mut self) {
         self.stop();
         let settings = Settings {
             version: self.options.version.clone(),
+            cluster: self.options.cluster.clone(),
             strict_mode: self.options.strict_mode.clone(),
             form: if self.options.flat_vectors {
                 Form::Flat
@@ -195,8 +230,12 @@ impl Peer {
             api_key: self.options.api_key.as_deref().map(Arc::from),
         };
         let limit = self.options.max_message_bytes;
-        let running = Running::start(&self.dir, self.port, settings, gate, limit);
-        self.port = running.address.port();
+        let running = Running::start(&self.dir, self.addresses, settings, gate, limit);
+        self.addresses = running.addresses;
         self.running = Some(running);
     }
+}
+
+fn http(address: SocketAddr) -> String {
+    format!("http://{address}")
 }

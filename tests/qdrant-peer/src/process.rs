@@ -5,11 +5,10 @@ use std::process::ExitCode;
 
 use crate::{Peer, PeerOptions};
 
-const USAGE: &str =
-    "usage: qdrant-peer [--port PORT] [--dir DIR] [--api-key KEY] [--version VERSION]";
+const USAGE: &str = "usage: qdrant-peer [--port PORT] [--rest-port PORT] [--dir DIR] [--api-key KEY] [--version VERSION]";
 
-/// Serves a peer with the options of a command line, without the program's name. Prints its address, then serves until
-/// stdin closes.
+/// Serves a peer with the options of a command line, without the program's name. Prints its gRPC address and, on a second
+/// line, its REST address, then serves until stdin closes.
 #[expect(clippy::print_stderr, reason = "the output of a program")]
 pub fn serve_process(arguments: impl Iterator<Item = String>) -> ExitCode {
     let options = match parse(arguments) {
@@ -21,7 +20,7 @@ pub fn serve_process(arguments: impl Iterator<Item = String>) -> ExitCode {
     };
     let peer = Peer::start_with(options);
     let mut out = io::stdout();
-    if writeln!(out, "{}", peer.url())
+    if writeln!(out, "{}\n{}", peer.url(), peer.rest_url())
         .and_then(|()| out.flush())
         .is_err()
     {
@@ -37,11 +36,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<PeerOptions, Str
     while let Some(name) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{name} needs a value"));
         match name.as_str() {
-            "--port" => {
-                options.port = value()?
-                    .parse()
-                    .map_err(|error| format!("parse --port: {error}"))?;
-            }
+            "--port" => options.port = port(&name, &value()?)?,
+            "--rest-port" => options.rest_port = port(&name, &value()?)?,
             "--dir" => options.dir = Some(value()?.into()),
             "--api-key" => options.api_key = Some(value()?),
             "--version" => options.version = value()?,
@@ -49,4 +45,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<PeerOptions, Str
         }
     }
     Ok(options)
+}
+
+fn port(name: &str, value: &str) -> Result<u16, String> {
+    value
+        .parse()
+        .map_err(|error| format!("parse {name}: {error}"))
 }

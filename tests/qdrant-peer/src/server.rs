@@ -16,15 +16,51 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use crate::gate::Gate;
+use crate::rest::{self, Rest};
 use crate::services::Services;
 use crate::store::{Settings, Store};
 
 /// How long a stop waits for engine calls under way.
 const CALLS_END: Duration = Duration::from_secs(30);
 
+/// Where a peer listens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addresses {
+    pub(crate) grpc: SocketAddr,
+    pub(crate) rest: SocketAddr,
+}
+
+/// The same places, listened to.
+struct Listeners {
+    grpc: TcpListener,
+    rest: TcpListener,
+}
+
+impl Listeners {
+    fn bind(at: Addresses) -> Self {
+        let bind = |address| {
+            let listener = TcpListener::bind(address).expect("bind the port");
+            listener.set_nonblocking(true).expect("set up the listener");
+            listener
+        };
+        Self {
+            grpc: bind(at.grpc),
+            rest: bind(at.rest),
+        }
+    }
+
+    fn addresses(&self) -> Addresses {
+        let address = |listener: &TcpListener| listener.local_addr().expect("read the port");
+        Addresses {
+            grpc: address(&self.grpc),
+            rest: address(&self.rest),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) address: SocketAddr,
+    pub(crate) addresses: Addresses,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -34,10 +70,10 @@ impl Running {
     ///
     /// # Panics
     ///
-    /// If the directory or the port cannot be used.
+    /// If the directory or a port cannot be used.
     pub(crate) fn start(
         dir: &Path,
-        port: u16,
+        at: Addresses,
         settings: Settings,
         gate: Gate,
         max_message_bytes: Option<usize>,
@@ -46,16 +82,15 @@ impl Running {
             Store::open(dir, settings, gate.faults.clone()).expect("open the data directory");
         let store = Arc::new(store);
         gate.faults.attach(&store);
-        let listener = TcpListener::bind(("127.0.0.1", port)).expect("bind the port");
-        listener.set_nonblocking(true).expect("set up the listener");
-        let address = listener.local_addr().expect("read the port");
+        let listeners = Listeners::bind(at);
+        let addresses = listeners.addresses();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new()
             .name("qdrant-peer".to_owned())
-            .spawn(move || serve(listener, &store, gate, max_message_bytes, stopped))
+            .spawn(move || serve(listeners, &store, gate, max_message_bytes, stopped))
             .expect("start the server thread");
         Self {
-            address,
+            addresses,
             stop: Some(stop),
             thread: Some(thread),
         }
@@ -77,7 +112,7 @@ impl Drop for Running {
 }
 
 fn serve(
-    listener: TcpListener,
+    listeners: Listeners,
     store: &Arc<Store>,
     gate: Gate,
     max_message_bytes: Option<usize>,
@@ -87,8 +122,11 @@ fn serve(
     let services = Services(Arc::clone(store));
     let limit = max_message_bytes.unwrap_or(usize::MAX);
     runtime.block_on(async move {
-        let listener = tokio::net::TcpListener::from_std(listener).expect("register the listener");
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let register =
+            |listener| tokio::net::TcpListener::from_std(listener).expect("register the listener");
+        let rest = rest::router(Rest::new(Arc::clone(store), gate.clone()));
+        let http = axum::serve(register(listeners.rest), rest);
+        let incoming = TcpIncoming::from(register(listeners.grpc)).with_nodelay(Some(true));
         let serving = Server::builder()
             .layer(gate)
             .add_service(QdrantServer::new(services.clone()))
@@ -101,7 +139,8 @@ fn serve(
             )
             .serve_with_incoming(incoming);
         tokio::select! {
-            result = serving => result.expect("serve"),
+            result = serving => result.expect("serve gRPC"),
+            result = http => result.expect("serve HTTP"),
             _ = stopped => {}
         }
     });

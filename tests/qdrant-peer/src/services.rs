@@ -138,12 +138,13 @@ impl Points for Services {
 
 impl Snapshots for Services {
     methods! {
-        create(CreateSnapshotRequest) -> CreateSnapshotResponse = snapshots::refuse;
+        create(CreateSnapshotRequest) -> CreateSnapshotResponse = snapshots::create;
         list(ListSnapshotsRequest) -> ListSnapshotsResponse = snapshots::list;
-        delete(DeleteSnapshotRequest) -> DeleteSnapshotResponse = snapshots::refuse;
-        create_full(CreateFullSnapshotRequest) -> CreateSnapshotResponse = snapshots::refuse;
-        list_full(ListFullSnapshotsRequest) -> ListSnapshotsResponse =
-            |_, _| Ok(grpc::ListSnapshotsResponse::default());
-        delete_full(DeleteFullSnapshotRequest) -> DeleteSnapshotResponse = snapshots::refuse;
+        delete(DeleteSnapshotRequest) -> DeleteSnapshotResponse = snapshots::delete;
+    }
+    missing! {
+        create_full(CreateFullSnapshotRequest) -> CreateSnapshotResponse;
+        list_full(ListFullSnapshotsRequest) -> ListSnapshotsResponse;
+        delete_full(DeleteFullSnapshotRequest) -> DeleteSnapshotResponse;
     }
 }

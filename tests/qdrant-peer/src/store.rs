@@ -4,6 +4,8 @@
 //! aliases.json
 //! collections/NAME/config.pb   the config as reported, written last
 //! collections/NAME/shard/      the engine's files
+//! snapshots/NAME/              its snapshots and their checksums
+//! unpacking/                   a snapshot on its way back to a collection
 //! ```
 
 use std::collections::BTreeMap;
@@ -12,9 +14,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use std::{fs, thread};
 
-use qdrant_client::qdrant::{StrictModeConfig, UpdateResult, UpdateStatus};
+use qdrant_client::qdrant::{CollectionConfig, StrictModeConfig, UpdateResult, UpdateStatus};
 use qdrant_edge::UpdateOperation;
 
+use crate::Cluster;
 use crate::collection::Collection;
 use crate::convert::vector::Form;
 use crate::durable;
@@ -30,6 +33,7 @@ const READERS_LEAVE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) version: String,
+    pub(crate) cluster: Option<Cluster>,
     pub(crate) strict_mode: Option<StrictModeConfig>,
     pub(crate) form: Form,
 }
@@ -54,6 +58,8 @@ impl Store {
             aliases: RwLock::default(),
         };
         fs::create_dir_all(store.collections_dir()).map_err(internal)?;
+        let left_over = fs::remove_dir_all(store.unpacking_dir());
+        drop(left_over);
         for entry in fs::read_dir(store.collections_dir()).map_err(internal)? {
             let path = entry.map_err(internal)?.path();
             let name = path
@@ -75,23 +81,26 @@ impl Store {
 
     /// The collection of that name or alias.
     pub(crate) fn collection(&self, name: &str) -> Answer<Arc<Collection>> {
-        let real = self.aliases().get(name).cloned();
-        let real = real.as_deref().unwrap_or(name);
+        let real = self.real_name(name);
         self.collections()
-            .get(real)
+            .get(&real)
             .cloned()
-            .ok_or_else(|| no_collection(real))
+            .ok_or_else(|| no_collection(&real))
+    }
+
+    /// What an alias stands for; any other name stands for itself.
+    pub(crate) fn real_name(&self, name: &str) -> String {
+        self.aliases()
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| name.to_owned())
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
         self.collections().keys().cloned().collect()
     }
 
-    pub(crate) fn create(
-        &self,
-        name: &str,
-        config: qdrant_client::qdrant::CollectionConfig,
-    ) -> Answer<()> {
+    pub(crate) fn create(&self, name: &str, config: CollectionConfig) -> Answer<()> {
         check_name(name)?;
         if self.aliases().contains_key(name) {
             return Err(wrong_input(format!(
@@ -109,25 +118,35 @@ impl Store {
 
     /// Removes a collection and its aliases. Returns whether there was one.
     pub(crate) fn delete(&self, name: &str) -> Answer<bool> {
-        let Some(mut collection) = self.collections_mut().remove(name) else {
+        let Some(collection) = self.collections_mut().remove(name) else {
             return Ok(false);
         };
         self.change_aliases(|aliases| aliases.retain(|_, target| target != name))?;
-        let pause = Duration::from_millis(5);
-        let mut waited = Duration::ZERO;
-        let collection = loop {
-            match Arc::try_unwrap(collection) {
-                Ok(alone) => break alone,
-                Err(_) if waited >= READERS_LEAVE => {
-                    return Err(internal("the collection is still being read"));
-                }
-                Err(shared) => collection = shared,
-            }
-            thread::sleep(pause);
-            waited += pause;
-        };
-        collection.remove().map_err(internal)?;
+        alone(collection)?.remove().map_err(internal)?;
         Ok(true)
+    }
+
+    /// Makes the collection `name`, or the one that the alias stands for, what `archive` holds.
+    pub(crate) fn recover(&self, name: &str, archive: &Path) -> Answer<()> {
+        check_name(name)?;
+        let name = self.real_name(name);
+        let unpacking = self.unpacking_dir();
+        fs::create_dir_all(&unpacking).map_err(internal)?;
+        let unpacked = tempfile::tempdir_in(&unpacking).map_err(internal)?;
+        let config = Collection::unpack(archive, unpacked.path())?;
+        let mut collections = self.collections_mut();
+        if let Some(present) = collections.get(&name) {
+            check_same_vectors(&present.config(), &config)?;
+        }
+        if let Some(present) = collections.remove(&name) {
+            alone(present)?.remove().map_err(internal)?;
+        }
+        let dir = self.collections_dir().join(&name);
+        fs::rename(unpacked.keep(), &dir).map_err(internal)?;
+        let recovered =
+            Collection::open(&dir)?.ok_or_else(|| internal("the snapshot holds no collection"))?;
+        collections.insert(name, Arc::new(recovered));
+        Ok(())
     }
 
     /// Every alias with its collection.
@@ -187,6 +206,15 @@ impl Store {
         self.dir.join("collections")
     }
 
+    /// Where the snapshots of a collection of exactly that name are.
+    pub(crate) fn snapshots_dir(&self, name: &str) -> PathBuf {
+        self.dir.join("snapshots").join(name)
+    }
+
+    fn unpacking_dir(&self) -> PathBuf {
+        self.dir.join("unpacking")
+    }
+
     fn aliases_file(&self) -> PathBuf {
         self.dir.join("aliases.json")
     }
@@ -217,6 +245,38 @@ fn result(number: u64, status: UpdateStatus) -> UpdateResult {
         operation_id: Some(number),
         status: status.into(),
     }
+}
+
+/// The collection, once its last reader has left.
+fn alone(mut collection: Arc<Collection>) -> Answer<Collection> {
+    let pause = Duration::from_millis(5);
+    let mut waited = Duration::ZERO;
+    loop {
+        match Arc::try_unwrap(collection) {
+            Ok(alone) => return Ok(alone),
+            Err(_) if waited >= READERS_LEAVE => {
+                return Err(internal("the collection is still being read"));
+            }
+            Err(shared) => collection = shared,
+        }
+        thread::sleep(pause);
+        waited += pause;
+    }
+}
+
+/// A snapshot replaces the points of a collection, not what a point is.
+fn check_same_vectors(present: &CollectionConfig, snapshot: &CollectionConfig) -> Answer<()> {
+    let vectors = |config: &CollectionConfig| {
+        let params = config.params.clone().unwrap_or_default();
+        (params.vectors_config, params.sparse_vectors_config)
+    };
+    let (present, snapshot) = (vectors(present), vectors(snapshot));
+    if present == snapshot {
+        return Ok(());
+    }
+    Err(wrong_input(format!(
+        "Snapshot is not compatible with existing collection: Collection vectors: {present:?} Snapshot Vectors: {snapshot:?}"
+    )))
 }
 
 /// The names the server takes. Each becomes a directory.

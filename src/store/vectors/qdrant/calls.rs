@@ -23,9 +23,9 @@ use crate::store::vectors::VectorError;
 use crate::{config, stop::Stop};
 
 /// Time between two looks at the stop flag.
-const LOOK: Duration = Duration::from_millis(100);
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// Waits before the second and every further attempt.
-const BACKOFF: [Duration; 3] = [
+pub(super) const BACKOFF: [Duration; 3] = [
     Duration::from_millis(100),
     Duration::from_millis(400),
     Duration::from_millis(1_600),
@@ -381,12 +381,12 @@ fn quoted_after(said: &str, start: &str) -> Option<String> {
 }
 
 /// What a server said, fit to be shown.
-fn shown(said: &str) -> String {
+pub(super) fn shown(said: &str) -> String {
     printable(said).chars().take(MAX_REASON).collect()
 }
 
 /// An address without `user:password@`.
-fn without_credentials(url: &str) -> String {
+pub(super) fn without_credentials(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
             let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

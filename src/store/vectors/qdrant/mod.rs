@@ -1,7 +1,8 @@
 //! A Qdrant collection over gRPC.
 //!
 //! Mechanics: [`calls`] makes single calls safe (time, retries, stop), [`convert`] translates, [`read`] and [`mod@write`]
-//! put the operations of the trait together from pages and batches that fit one message.
+//! put the operations of the trait together from pages and batches that fit one message. [`snapshot`] copies whole
+//! collections, over REST.
 //!
 //! Policy: a write counts when the server says Completed and a read afterwards shows it. A point is removed when a read
 //! right before shows it as it was captured: the server has no conditional removal, so what is written between that
@@ -23,6 +24,7 @@ use calls::Calls;
 mod calls;
 mod convert;
 mod read;
+pub mod snapshot;
 mod write;
 
 #[cfg(test)]

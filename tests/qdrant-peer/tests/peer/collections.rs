@@ -3,9 +3,10 @@
 use qdrant_client::qdrant::vectors_config::Config;
 use qdrant_client::qdrant::{
     CollectionStatus, CountPointsBuilder, CreateAliasBuilder, CreateCollectionBuilder,
-    CreateFieldIndexCollectionBuilder, Datatype, DeleteFieldIndexCollectionBuilder, Distance,
-    FacetCountsBuilder, FieldType, KeywordIndexParamsBuilder, PayloadSchemaType,
-    RenameAliasBuilder, StrictModeConfigBuilder, VectorParamsBuilder, payload_index_params,
+    CreateFieldIndexCollectionBuilder, Datatype, DeleteFieldIndexCollectionBuilder,
+    DeleteSnapshotRequestBuilder, Distance, FacetCountsBuilder, FieldType,
+    KeywordIndexParamsBuilder, PayloadSchemaType, RenameAliasBuilder, StrictModeConfigBuilder,
+    VectorParamsBuilder, payload_index_params,
 };
 use qdrant_peer::{Code, Peer};
 use serde_json::json;
@@ -164,20 +165,30 @@ async fn a_restart_keeps_everything_and_the_port() {
 }
 
 #[tokio::test]
-async fn health_and_snapshots_say_what_the_peer_is() {
+async fn snapshots_are_made_listed_and_removed() {
     let (_peer, client) = with_collection(2, Distance::Dot).await;
     let health = client.health_check().await.unwrap();
     assert_eq!(health.title, "qdrant - vector search engine");
     assert_eq!(health.version, "1.18.3");
-    assert!(
-        client
-            .list_snapshots(NAME)
-            .await
-            .unwrap()
-            .snapshot_descriptions
-            .is_empty()
-    );
-    let (code, message) = refusal(client.create_snapshot(NAME).await);
-    assert_eq!(code, Code::Unimplemented);
-    assert!(message.contains("snapshots"), "{message}");
+    let listed = async || {
+        let list = client.list_snapshots(NAME).await.unwrap();
+        list.snapshot_descriptions
+    };
+    assert!(listed().await.is_empty());
+    let made = client.create_snapshot(NAME).await.unwrap();
+    let made = made.snapshot_description.unwrap();
+    assert_eq!(made.checksum.as_ref().unwrap().len(), 64);
+    assert!(made.size > 0);
+    assert_eq!(listed().await, [made.clone()]);
+    let delete = async |name: &str| {
+        let request = DeleteSnapshotRequestBuilder::new(NAME, name);
+        client.delete_snapshot(request).await
+    };
+    delete(&made.name).await.unwrap();
+    assert!(listed().await.is_empty());
+    let (code, message) = refusal(delete(&made.name).await);
+    assert_eq!(code, Code::NotFound);
+    assert!(message.contains(&made.name), "{message}");
+    let outside = refusal(delete("../aliases.json").await);
+    assert_eq!(outside.0, Code::NotFound);
 }

@@ -1,0 +1,501 @@
+//! Whole copies of a collection: Qdrant's own snapshots, fetched and put back over REST.
+//!
+//! Mechanics: [`http`] makes requests, [`server`] the calls of one node, [`cluster`] finds the nodes that hold the
+//! collection. A copy is counted by recovering it into a temporary collection, `NAME-hypnos-verify`, since nothing but
+//! a server can open it. A copy that is put back goes to `NAME-hypnos-TAG` first. What makes that the live one depends
+//! on the configured name: an alias is moved in one request; a collection is replaced by a snapshot of the new one,
+//! which the server unpacks before it touches anything.
+//!
+//! Policy: every collection whose name is made here may be removed by name, unless an alias leads to it; no other is
+//! ever removed, except the one that an alias was moved away from, which is marked by an alias of its own
+//! (`NAME-hypnos-TAG-old`) and stays when anything else leads to it. The server's own copy of a snapshot is removed as
+//! soon as it was fetched, also after a failure; one that a killed run left cannot be told from an operator's, and stays.
+//!
+//! [`http`]: self::http
+//! [`server`]: self::server
+//! [`cluster`]: self::cluster
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::QdrantVectors;
+use crate::clock::Timestamp;
+use crate::config;
+use crate::stop::Stop;
+use crate::store::copies::{CopiedFile, CopiedPoints, CopyError, Count, PointCopies, count_points};
+use crate::store::vectors::VectorError;
+use cluster::Node;
+use http::Http;
+use server::{Server, Upload};
+
+mod cluster;
+mod http;
+mod server;
+
+/// The tag of the collection that copies are counted in.
+const VERIFY: &str = "verify";
+/// What the `backend` of a copy says.
+const BACKEND: &str = "qdrant";
+
+/// Copies of one collection.
+pub struct QdrantCopies {
+    config: config::Qdrant,
+    vectors: config::Vectors,
+    server: Server,
+    stop: Stop,
+}
+
+/// What is recorded of the place beside the points: for a person, and to find the nodes again.
+#[derive(Debug, Serialize, Deserialize)]
+struct Place {
+    /// The collection that the configured name stood for.
+    collection: String,
+    /// Every alias of it.
+    aliases: Vec<String>,
+    /// What the server said of its configuration.
+    config: Value,
+    /// The payload indexes.
+    payload_schema: Value,
+    /// The nodes that held it; none when the server was on its own.
+    nodes: Vec<Node>,
+}
+
+/// What the configured name is.
+enum Live {
+    /// A collection.
+    Collection,
+    /// An alias of this collection.
+    Alias(String),
+    /// Nothing on this server.
+    Nothing,
+}
+
+impl QdrantCopies {
+    /// Prepares the copies of the configured collection; nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// When the vectors are not on a Qdrant server.
+    pub fn new(vectors: &config::Vectors, stop: &Stop) -> Result<Self, VectorError> {
+        let config::Backend::Qdrant(config) = &vectors.backend else {
+            return Err(VectorError::Malformed(
+                "the vector store is not a Qdrant server".to_owned(),
+            ));
+        };
+        Ok(Self {
+            config: config.clone(),
+            vectors: vectors.clone(),
+            server: Server {
+                http: Http::new(config, stop),
+            },
+            stop: stop.clone(),
+        })
+    }
+
+    /// The name of the temporary collection of a tag.
+    fn name_of(&self, tag: &str) -> String {
+        format!("{}-hypnos-{tag}", self.config.collection)
+    }
+
+    /// The alias that marks what the collection was before the switch of a tag.
+    fn marker_of(&self, tag: &str) -> String {
+        format!("{}-old", self.name_of(tag))
+    }
+
+    fn live(&self, aliases: &BTreeMap<String, String>) -> Result<Live, VectorError> {
+        let name = &self.config.collection;
+        Ok(match aliases.get(name) {
+            Some(collection) => Live::Alias(collection.clone()),
+            None if self.server.collection(name)?.is_some() => Live::Collection,
+            None => Live::Nothing,
+        })
+    }
+
+    /// What the collection is, and where.
+    fn place(&self) -> Result<Place, VectorError> {
+        let aliases = self.server.aliases()?;
+        let name = &self.config.collection;
+        let collection = aliases.get(name).unwrap_or(name).clone();
+        let info = self
+            .server
+            .collection(&collection)?
+            .ok_or_else(|| VectorError::Missing {
+                what: format!("collection {name:?}"),
+            })?;
+        let part = |key: &str| info.get(key).cloned().unwrap_or(Value::Null);
+        let names = aliases.into_iter().filter(|(_, to)| *to == collection);
+        Ok(Place {
+            aliases: names.map(|(alias, _)| alias).collect(),
+            config: part("config"),
+            payload_schema: part("payload_schema"),
+            nodes: self.nodes(&collection)?,
+            collection,
+        })
+    }
+
+    /// The nodes that hold a collection; none when the server is on its own.
+    fn nodes(&self, collection: &str) -> Result<Vec<Node>, VectorError> {
+        let cluster = self.server.cluster()?;
+        if !cluster.is_enabled() {
+            return Ok(Vec::new());
+        }
+        let shards = self.server.shards(collection)?;
+        shards
+            .nodes(&cluster)
+            .map_err(|reason| VectorError::Refused {
+                call: "copying the collection of a cluster",
+                reason,
+            })
+    }
+
+    /// The way to a node, which has said that it is that node.
+    fn server_of(&self, peer_id: u64, uri: &str) -> Result<Server, VectorError> {
+        if self.server.cluster()?.peer_id == Some(peer_id) {
+            return Ok(self.server.clone());
+        }
+        let unreachable = |reason: String| VectorError::Refused {
+            call: "reaching every node of the cluster",
+            reason: format!("node {peer_id} at {uri}: {reason}"),
+        };
+        let http = &self.server.http;
+        let base = cluster::rest_address(http.base(), uri, http.has_key()).map_err(unreachable)?;
+        let server = Server {
+            http: http.at(base),
+        };
+        match server.cluster() {
+            Ok(says) if says.peer_id == Some(peer_id) => Ok(server),
+            Ok(_) => Err(unreachable("another node answers there".to_owned())),
+            Err(VectorError::Interrupted) => Err(VectorError::Interrupted),
+            Err(error) => Err(unreachable(error.to_string())),
+        }
+    }
+
+    /// Copies a collection from the nodes into files of `folder`, all or none.
+    fn fetch(
+        &self,
+        collection: &str,
+        nodes: &[Node],
+        folder: &Path,
+    ) -> Result<Vec<CopiedFile>, CopyError> {
+        let sources: Vec<(Server, Option<String>)> = if nodes.is_empty() {
+            vec![(self.server.clone(), None)]
+        } else {
+            // Before anything is copied, every node is there.
+            let copied = nodes.iter().filter(|node| node.copied);
+            copied
+                .map(|node| {
+                    Ok((
+                        self.server_of(node.peer_id, &node.uri)?,
+                        Some(node.uri.clone()),
+                    ))
+                })
+                .collect::<Result<_, VectorError>>()?
+        };
+        let mut files = Vec::new();
+        for (index, (server, node)) in sources.into_iter().enumerate() {
+            let name = format!("points-{index}.snapshot");
+            match server.copy(collection, folder, &name) {
+                Ok(file) => files.push(CopiedFile { node, ..file }),
+                Err(error) => {
+                    remove_files(folder, &files)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Recovers files into the collection `into`, which is made of them when it is not there.
+    fn put(
+        &self,
+        folder: &Path,
+        files: &[CopiedFile],
+        nodes: &[Node],
+        into: &str,
+        tag: &str,
+    ) -> Result<(), CopyError> {
+        let mut targets = Vec::new();
+        for file in files {
+            targets.push((file, self.target(file, files.len())?));
+        }
+        for (index, (file, server)) in targets.iter().enumerate() {
+            let mut contents = File::open(folder.join(&file.name))
+                .map_err(CopyError::io("open the file of a snapshot"))?;
+            let upload = Upload {
+                name: &format!("hypnos-{tag}-{index}.snapshot"),
+                contents: &mut contents,
+                bytes: file.bytes,
+                sha256: Some(&file.sha256),
+            };
+            server.recover(into, upload)?;
+        }
+        for (file, server) in &targets {
+            check_placed(server, into, file, nodes)?;
+        }
+        Ok(())
+    }
+
+    /// The node that a file is to be put on: any, when it is the only file.
+    fn target(&self, file: &CopiedFile, files: usize) -> Result<Server, CopyError> {
+        let uri = match &file.node {
+            Some(uri) if files > 1 => uri,
+            _ => return Ok(self.server.clone()),
+        };
+        match self.server.cluster()?.peer_at(uri) {
+            Some(peer_id) => Ok(self.server_of(peer_id, uri)?),
+            None => Err(CopyError::Foreign(format!(
+                "the copy has a file of the node {uri}, which is not in this cluster"
+            ))),
+        }
+    }
+
+    /// Counts files by recovering them into a temporary collection.
+    fn count(
+        &self,
+        folder: &Path,
+        files: &[CopiedFile],
+        nodes: &[Node],
+    ) -> Result<Count, CopyError> {
+        let name = self.name_of(VERIFY);
+        // A killed run may have left one.
+        self.remove(&name)?;
+        let counted = self
+            .put(folder, files, nodes, &name, VERIFY)
+            .and_then(|()| self.count_in(&name));
+        let removed = self.remove(&name);
+        let count = counted?;
+        removed?;
+        Ok(count)
+    }
+
+    fn count_in(&self, collection: &str) -> Result<Count, CopyError> {
+        let config = self.config_of(collection);
+        let key = &self.vectors.namespace_key;
+        let points = QdrantVectors::connect(&config, key, self.stop.clone())?;
+        Ok(count_points(&points)?)
+    }
+
+    fn config_of(&self, collection: &str) -> config::Qdrant {
+        config::Qdrant {
+            collection: collection.to_owned(),
+            ..self.config.clone()
+        }
+    }
+
+    /// Removes a temporary collection, which must not be in use.
+    fn remove(&self, name: &str) -> Result<(), CopyError> {
+        let aliases = self.server.aliases()?;
+        let in_use = aliases
+            .iter()
+            .find(|(alias, collection)| *alias == name || *collection == name);
+        match in_use {
+            None => Ok(self.server.remove_collection(name)?),
+            Some((alias, collection)) => Err(CopyError::Foreign(format!(
+                "{name:?} is to be removed, but the alias {alias:?} leads to {collection:?}"
+            ))),
+        }
+    }
+
+    /// Moves the configured alias to the collection of a tag, and marks the one it led to unless that is kept, all at
+    /// once.
+    fn move_alias(&self, from: &str, tag: &str, keep_old: bool) -> Result<(), VectorError> {
+        let (alias, to, marker) = (
+            &self.config.collection,
+            self.name_of(tag),
+            self.marker_of(tag),
+        );
+        let mut actions = vec![
+            json!({"delete_alias": {"alias_name": alias}}),
+            json!({"create_alias": {"alias_name": alias, "collection_name": to}}),
+        ];
+        if !keep_old {
+            actions.push(json!({"create_alias": {"alias_name": marker, "collection_name": from}}));
+        }
+        self.server.change_aliases(&actions)
+    }
+
+    /// Removes what the marker of a tag leads to, unless something else leads there, and the marker.
+    fn remove_old(&self, tag: &str) -> Result<(), VectorError> {
+        let marker = self.marker_of(tag);
+        let aliases = self.server.aliases()?;
+        let Some(old) = aliases.get(&marker) else {
+            return Ok(());
+        };
+        let is_needed = aliases
+            .iter()
+            .any(|(alias, collection)| *alias != marker && collection == old);
+        if !is_needed && *old != self.config.collection {
+            // Its aliases go with it, the marker too.
+            self.server.remove_collection(old)?;
+            return Ok(());
+        }
+        let actions = [json!({"delete_alias": {"alias_name": marker}})];
+        self.server.change_aliases(&actions)
+    }
+}
+
+impl PointCopies for QdrantCopies {
+    fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
+        let version = self.server.version()?;
+        let place = self.place()?;
+        let files = self.fetch(&place.collection, &place.nodes, folder)?;
+        let count = match self.count(folder, &files, &place.nodes) {
+            Ok(count) => count,
+            Err(error) => {
+                remove_files(folder, &files)?;
+                return Err(error);
+            }
+        };
+        Ok(CopiedPoints {
+            backend: BACKEND.to_owned(),
+            version,
+            files,
+            count,
+            place: json!(place),
+        })
+    }
+
+    fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError> {
+        let nodes = nodes_in(copy)?;
+        self.count(folder, &copy.files, &nodes)
+    }
+
+    fn is_current(
+        &self,
+        _folder: &Path,
+        copy: &CopiedPoints,
+        _at: Timestamp,
+    ) -> Result<bool, CopyError> {
+        Ok(self.count_in(&self.config.collection)? == copy.count)
+    }
+
+    fn require_idle(&self) -> Result<(), CopyError> {
+        Ok(())
+    }
+
+    fn stage(&self, folder: &Path, copy: &CopiedPoints, tag: &str) -> Result<(), CopyError> {
+        let nodes = nodes_in(copy)?;
+        let name = self.name_of(tag);
+        self.remove(&name)?;
+        let staged = self.put(folder, &copy.files, &nodes, &name, tag);
+        if staged.is_err() {
+            self.remove(&name)?;
+        }
+        staged
+    }
+
+    fn staged(&self, tag: &str) -> config::Vectors {
+        config::Vectors {
+            backend: config::Backend::Qdrant(self.config_of(&self.name_of(tag))),
+            ..self.vectors.clone()
+        }
+    }
+
+    fn switch(&self, tag: &str, keep_old: bool) -> Result<(), CopyError> {
+        let staged = self.name_of(tag);
+        let aliases = self.server.aliases()?;
+        let live = self.live(&aliases)?;
+        if matches!(&live, Live::Alias(collection) if *collection == staged) {
+            return Ok(());
+        }
+        match (live, self.server.collection(&staged)?) {
+            (Live::Alias(from), Some(_)) => Ok(self.move_alias(&from, tag, keep_old)?),
+            (Live::Collection | Live::Nothing, Some(_)) => self.replace(&staged, tag),
+            // Nothing but `discard` removes it, which comes after the switch.
+            (Live::Collection, None) => Ok(()),
+            (Live::Alias(_) | Live::Nothing, None) => Err(VectorError::Missing {
+                what: format!("collection {staged:?}"),
+            }
+            .into()),
+        }
+    }
+
+    fn discard(&self, tag: &str) -> Result<(), CopyError> {
+        self.remove_old(tag)?;
+        let staged = self.name_of(tag);
+        if self.server.aliases()?.values().any(|live| *live == staged) {
+            return Ok(());
+        }
+        self.remove(&staged)
+    }
+}
+
+impl QdrantCopies {
+    /// Makes the configured collection, which is no alias, what the staged one is.
+    fn replace(&self, staged: &str, tag: &str) -> Result<(), CopyError> {
+        let into = &self.config.collection;
+        let name = format!("hypnos-{tag}.snapshot");
+        let nodes = self.nodes(staged)?;
+        let copied: Vec<&Node> = nodes.iter().filter(|node| node.copied).collect();
+        if copied.len() > 1 {
+            return Err(CopyError::Foreign(format!(
+                "the collection {into:?} is spread over {} nodes and cannot be replaced in one step; make its name an alias",
+                copied.len()
+            )));
+        }
+        let server = match copied.first() {
+            Some(node) => self.server_of(node.peer_id, &node.uri)?,
+            None => self.server.clone(),
+        };
+        server.replace(staged, into, &name)
+    }
+}
+
+/// The nodes that a copy was taken from.
+fn nodes_in(copy: &CopiedPoints) -> Result<Vec<Node>, CopyError> {
+    if copy.backend != BACKEND {
+        let backend = &copy.backend;
+        return Err(CopyError::Foreign(format!(
+            "the points of the copy are of {backend:?}, not of a Qdrant server"
+        )));
+    }
+    if copy.files.is_empty() {
+        return Err(CopyError::Damaged(
+            "the copy has no file of points".to_owned(),
+        ));
+    }
+    let place = Place::deserialize(&copy.place);
+    let place = place
+        .map_err(|_| CopyError::Damaged("the copy does not say where it is from".to_owned()))?;
+    Ok(place.nodes)
+}
+
+/// Sees that a node holds every shard that the file it was given has: shards that are elsewhere stay empty.
+fn check_placed(
+    server: &Server,
+    collection: &str,
+    file: &CopiedFile,
+    nodes: &[Node],
+) -> Result<(), VectorError> {
+    let shards = server.shards(collection)?;
+    let here = shards.local();
+    let from = nodes
+        .iter()
+        .find(|node| file.node.as_ref() == Some(&node.uri));
+    let are_placed = match from {
+        Some(node) => node.shards.is_subset(&here),
+        None => here.len() == shards.count(),
+    };
+    if are_placed {
+        return Ok(());
+    }
+    Err(VectorError::Refused {
+        call: "recovering a snapshot in a cluster",
+        reason: "the cluster has put the shards of the new collection on other nodes than those of the old one"
+            .to_owned(),
+    })
+}
+
+/// Removes the files of a copy that was not finished.
+fn remove_files(folder: &Path, files: &[CopiedFile]) -> Result<(), CopyError> {
+    let names: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    for name in names {
+        fs::remove_file(folder.join(name))
+            .map_err(CopyError::io("remove the file of half a copy"))?;
+    }
+    Ok(())
+}
