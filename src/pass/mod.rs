@@ -267,10 +267,9 @@ mod tests {
             assert_eq!(pass.as_str().parse(), Ok(pass));
         }
         assert!(
-            "tttl"
-                .parse::<PassName>()
-                .unwrap_err()
-                .contains("ttl, orphans, duplicates, decay, contradictions, review, vacuum, snapshot")
+            "tttl".parse::<PassName>().unwrap_err().contains(
+                "ttl, orphans, duplicates, decay, contradictions, review, vacuum, snapshot"
+            )
         );
     }
 }
