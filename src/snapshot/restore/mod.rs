@@ -26,7 +26,7 @@ use crate::state::{NamespaceHash, StateDir};
 use crate::store::copies::{CopyError, PointCopies, count_points};
 use crate::store::database;
 use crate::store::identity::Identity;
-use crate::store::rows::{Partition, RowStore};
+use crate::store::rows::{Partition, RowStore, Snapshot};
 use crate::store::sqlite::Access;
 use crate::store::swap;
 use crate::store::vectors::{self, VectorStore};
@@ -351,7 +351,7 @@ fn recount(
     for home in homes {
         memories += rows
             .reader(&home.staged(tag))?
-            .snapshot(|snapshot| snapshot.count())?
+            .snapshot(Snapshot::count)?
             .total;
         expected += home.copied.count.total;
     }
