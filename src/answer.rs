@@ -19,13 +19,13 @@ use crate::engine::{self, Options, by_hand};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
+use crate::forget;
 use crate::guard::{Census, Consent, approve};
 use crate::pass::review::answers::{self, AnswerError, Verb};
 use crate::pass::{Cx, PassName};
 use crate::plan::{ActionKind, Plan, Tally};
 use crate::state::{Answer, Entry, Partition, StateDir, StateReader};
 use crate::store::Stores;
-use crate::store::sqlite::Access;
 use crate::view::{Sightings, View};
 
 /// An answer that was given.
@@ -68,7 +68,7 @@ pub fn answer(
         // The vectors may be away: nothing of them is touched, and so nothing of an earlier run is finished.
         needed.vectors = None;
     }
-    let stores = Stores::open(&needed, &config.state_dir, Access::Write, cx.stop)?;
+    let stores = Stores::open(&needed, &config.state_dir, forget::access(&dir), cx.stop)?;
     by_hand::in_a_run(dir, store, options, is_done, |states| {
         let entry = open_entry(states.main(), store, entry)?;
         let answering = Answering {

@@ -12,8 +12,11 @@ use crate::plan::QuestionKind;
 ///
 /// Hypnos removes what has expired, what belongs to owners who are gone and what has lost its other half from a memory
 /// store kept in SQLite and Qdrant; it leaves a report of everything it did and the means to take it back.
+///
+/// Without a command it is a daemon: it runs when [schedule] in the configuration says so, and serves its figures over
+/// HTTP. SIGTERM ends it after the batch at hand, SIGHUP makes it read the configuration again.
 #[derive(Debug, Parser)]
-#[command(name = "hypnos", version, arg_required_else_help = true, after_help = EXIT_STATUS)]
+#[command(name = "hypnos", version, after_help = EXIT_STATUS)]
 pub struct Cli {
     /// What applies to every command.
     #[command(flatten)]
@@ -24,6 +27,14 @@ pub struct Cli {
     /// A command other than a run.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Cli {
+    /// Whether this is the daemon.
+    #[must_use]
+    pub fn is_daemon(&self) -> bool {
+        self.command.is_none() && !self.run.run_now && !self.run.dry_run
+    }
 }
 
 /// Shown below every help page.
@@ -56,6 +67,18 @@ pub struct Global {
     /// When to use colour
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
+    /// How to log; text without times where the journal of systemd has them
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// How to log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line.
+    Json,
 }
 
 /// When to use colour.
@@ -146,6 +169,42 @@ pub enum Command {
     /// Take, list or verify pairs of snapshots
     #[command(subcommand)]
     Snapshot(SnapshotVerb),
+    /// Put back what a run removed or hid, in both stores, as far as it was not changed since
+    Undo {
+        /// The run, as `hypnos status` lists it, or `last`: the last one that changed something
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Only what was done to this memory, or to this point without a memory
+        #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+        id: Option<String>,
+        /// Only this namespace
+        #[arg(long, value_name = "NAMESPACE")]
+        namespace: Option<String>,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+        /// List what would be put back, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Erase an owner: every row, point and record of a namespace, with a certificate of each copy
+    Forget {
+        /// Whose memories, such as user:ana
+        #[arg(value_name = "NAMESPACE")]
+        namespace: String,
+        /// Only this store; may be repeated
+        #[arg(long, value_name = "STORE")]
+        store: Vec<String>,
+        /// Count what would be erased, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask whether it is meant
+        #[arg(long, short)]
+        yes: bool,
+        /// Write the certificate to this file, as JSON
+        #[arg(long, value_name = "FILE")]
+        certificate: Option<PathBuf>,
+    },
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print
@@ -154,6 +213,24 @@ pub enum Command {
     /// Measure how labelled pairs would be judged: precision, recall, F1
     #[command(subcommand)]
     Evaluate(Evaluate),
+    /// Make what a package ships beside the program
+    #[command(subcommand, hide = true)]
+    Generate(Generate),
+}
+
+/// What to make for a package.
+#[derive(Debug, Subcommand)]
+pub enum Generate {
+    /// Write a man page for each command into a folder
+    Man {
+        /// The folder; it must exist
+        dir: PathBuf,
+    },
+    /// Print a completion script
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// What to do about pairs of snapshots.

@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 
 pub use jiff::Timestamp;
 
-/// The present instant of the wall clock.
+use crate::failpoint;
+
+/// The present instant of the wall clock, which tests can move.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that may read the wall clock"
 )]
 #[must_use]
 pub fn now() -> Timestamp {
-    Timestamp::now()
+    let now = Timestamp::now();
+    now.checked_add(failpoint::clock_shift()).unwrap_or(now)
 }
 
 /// Measures how long something took, on the monotonic clock.

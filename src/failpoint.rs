@@ -9,9 +9,15 @@
 //! | `return(error)` | fails with [`Injected`] |
 //! | `return(delay)` | waits for 300 ms, then goes on |
 //! | `2*off->return(kill)` | lets two pass and kills the third |
+//!
+//! Tests can move the wall clock, too ([`clock_shift`]).
 
 use std::fmt;
+use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use jiff::SignedDuration;
 
 use crate::clock;
 
@@ -49,6 +55,15 @@ pub enum Failpoint {
     PairDropped,
     PassRecorded,
     PruneTenant,
+    UndoBefore,
+    UndoBegun,
+    UndoSettleBefore,
+    UndoSettled,
+    ForgetBefore,
+    ForgetBegun,
+    ForgetStateBefore,
+    ForgetStateDone,
+    ForgetOverwritten,
     RunFinished,
     RestoreBegun,
     RestoreStaged,
@@ -62,7 +77,7 @@ pub enum Failpoint {
 
 impl Failpoint {
     /// Every point, in the order in which a run comes by them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 45] = [
         Self::RunBegun,
         Self::ReplayTenant,
         Self::IntentBefore,
@@ -90,6 +105,15 @@ impl Failpoint {
         Self::PairDropped,
         Self::PassRecorded,
         Self::PruneTenant,
+        Self::UndoBefore,
+        Self::UndoBegun,
+        Self::UndoSettleBefore,
+        Self::UndoSettled,
+        Self::ForgetBefore,
+        Self::ForgetBegun,
+        Self::ForgetStateBefore,
+        Self::ForgetStateDone,
+        Self::ForgetOverwritten,
         Self::RunFinished,
         Self::RestoreBegun,
         Self::RestoreStaged,
@@ -140,6 +164,15 @@ impl Failpoint {
             Self::RestoreFinished => "restore.finished",
             Self::PassRecorded => "pass.recorded",
             Self::PruneTenant => "prune.tenant",
+            Self::UndoBefore => "undo.before",
+            Self::UndoBegun => "undo.begun",
+            Self::UndoSettleBefore => "undo_settle.before",
+            Self::UndoSettled => "undo_settle.written",
+            Self::ForgetBefore => "forget.before",
+            Self::ForgetBegun => "forget.begun",
+            Self::ForgetStateBefore => "forget_state.before",
+            Self::ForgetStateDone => "forget_state.done",
+            Self::ForgetOverwritten => "forget.overwritten",
             Self::RunFinished => "run.finished",
         }
     }
@@ -200,6 +233,25 @@ pub fn hit(point: Failpoint) -> Result<(), Injected> {
         None => Ok(()),
         Some(argument) => act(point, argument.as_deref().unwrap_or_default()),
     }
+}
+
+/// The variable that names a file with the seconds by which a test has moved the wall clock.
+const CLOCK: &str = "HYPNOS_TEST_CLOCK";
+
+/// How far a test has moved the wall clock: what the file says that `HYPNOS_TEST_CLOCK` names, read anew each time.
+/// Zero without the variable, and in a build without failpoints.
+#[must_use]
+pub fn clock_shift() -> SignedDuration {
+    static FILE: LazyLock<Option<PathBuf>> =
+        LazyLock::new(|| std::env::var_os(CLOCK).map(PathBuf::from));
+    if !fail::has_failpoints() {
+        return SignedDuration::ZERO;
+    }
+    let seconds = FILE
+        .as_ref()
+        .and_then(|file| std::fs::read_to_string(file).ok())
+        .and_then(|text| text.trim().parse().ok());
+    SignedDuration::from_secs(seconds.unwrap_or(0))
 }
 
 fn act(point: Failpoint, argument: &str) -> Result<(), Injected> {

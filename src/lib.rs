@@ -21,9 +21,14 @@
 //! | [`plan`], [`guard`], [`apply`] | a plan as a value, its approval, and the only code that changes a store |
 //! | [`snapshot`] | pairs of rows and points: taking, verifying, keeping and putting back |
 //! | [`engine`], [`report`], [`exit`] | one run over the stores, and what came of it |
+//! | [`schedule`], [`serve`] | when the next run is due, and the daemon that runs it |
 //! | [`answer`] | what a person answers to a question of the queue |
+//! | [`metrics`] | figures of the nights and the stores, for Prometheus |
+//! | [`undo`], [`forget`] | a run that is taken back, an owner that is erased |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
+//! | [`log`] | what is logged, and how |
 //! | [`demo`] | the store that `hypnos demo` builds |
+//! | [`panics`] | what happens when the program itself is wrong |
 //! | [`pace`] | writing beside an agent that must not notice |
 //! | [`durable`], [`failpoint`] | files that survive a power cut, and tests that cut it |
 //!
@@ -43,16 +48,23 @@ pub mod error;
 pub mod evaluation;
 pub mod exit;
 pub mod failpoint;
+pub mod forget;
 pub mod guard;
+pub mod log;
 pub mod memory;
+pub mod metrics;
 pub mod output;
 pub mod pace;
+pub mod panics;
 pub mod pass;
 pub mod plan;
 pub mod report;
+pub mod schedule;
+pub mod serve;
 pub mod snapshot;
 pub mod state;
 pub mod stop;
 pub mod store;
 pub mod text;
+pub mod undo;
 pub mod view;

@@ -459,13 +459,15 @@ pub enum Reason {
         /// The entry of the queue.
         entry: i64,
     },
+    /// A person asked that everything of its owner be erased.
+    Forgotten,
 }
 
 impl Reason {
     /// Whether the memory must not come back: it leaves no pre-image, only a tombstone.
     #[must_use]
     pub fn erases(self) -> bool {
-        matches!(self, Self::OwnerDeleted { .. })
+        matches!(self, Self::OwnerDeleted { .. } | Self::Forgotten)
     }
 }
 
@@ -489,6 +491,7 @@ impl fmt::Display for Reason {
             Self::Contradiction { score } => write!(f, "contradiction, score {score}"),
             Self::Similar { members } => write!(f, "{members} similar"),
             Self::Void => f.write_str("void by now"),
+            Self::Forgotten => f.write_str("its owner is to be forgotten"),
             Self::Answered { entry } => write!(f, "answer to entry {entry} of the queue"),
         }
     }

@@ -23,14 +23,24 @@ pub enum Outcome {
     Partial,
     /// The guard refused the plan, or the stores gave no ground to act on: nothing was changed.
     Refused,
-    /// The pass did not run, because an earlier one was interrupted, or put all of its work off because the files were
-    /// in use.
+    /// The pass did not run, because an earlier one was interrupted or panicked, or because the daemon gave up its store;
+    /// or it put all of its work off, because the files were in use.
     Skipped,
     /// The pass failed; what it had begun is finished by the next run.
     Failed,
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 6] = [
+        Self::Idle,
+        Self::Applied,
+        Self::Partial,
+        Self::Refused,
+        Self::Skipped,
+        Self::Failed,
+    ];
+
     /// The stable name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -260,6 +270,9 @@ pub struct Unopened {
     /// The exit code that follows.
     #[serde(skip)]
     pub exit: Exit,
+    /// Whether it may be there again later, so that the daemon tries once more; not when the program is wrong.
+    #[serde(skip)]
+    pub is_away: bool,
 }
 
 impl RunReport {
@@ -313,21 +326,19 @@ impl RunReport {
             .unwrap_or(Exit::Done)
     }
 
+    fn are_all(&self, outcome: Outcome) -> bool {
+        self.passes.iter().all(|pass| pass.outcome == outcome)
+    }
+
     /// The outcome of the run in a word.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         match self.exit() {
             Exit::Interrupted => "interrupted",
-            Exit::Done if self.passes.iter().all(|pass| pass.outcome == Outcome::Idle) => "idle",
+            Exit::Done if self.are_all(Outcome::Idle) => "idle",
             Exit::Done => "applied",
-            Exit::LeftOver
-                if self
-                    .passes
-                    .iter()
-                    .all(|pass| pass.outcome == Outcome::Refused) =>
-            {
-                "refused"
-            }
+            Exit::LeftOver if self.are_all(Outcome::Refused) => "refused",
+            Exit::LeftOver if self.are_all(Outcome::Skipped) => "skipped",
             Exit::LeftOver => "partial",
             _ => "failed",
         }

@@ -149,6 +149,15 @@ impl<'a> View<'a> {
         Ok(self.stores.listing()?.files)
     }
 
+    /// Every row database, those whose tenant the owners table does not know included.
+    ///
+    /// # Errors
+    ///
+    /// When the folder of the tenants cannot be listed.
+    pub fn files(&self) -> Result<Vec<Partition>, RowError> {
+        self.stores.rows.partitions()
+    }
+
     /// Whether something is where the file of a tenant would be.
     #[must_use]
     pub fn has_file(&self, tenant: &str) -> bool {
@@ -206,7 +215,7 @@ impl<'a> View<'a> {
     /// # Errors
     ///
     /// When the folder of the tenants cannot be listed, or their owners cannot be read.
-    pub fn files(&self) -> Result<Vec<StoreFile>, RowError> {
+    pub fn store_files(&self) -> Result<Vec<StoreFile>, RowError> {
         self.stores.files()
     }
 

@@ -93,6 +93,18 @@ fn list_one(
             sink(partition.name(), &own);
         }
     }
+    let mut after = None;
+    loop {
+        let open = state.open_undos(after, AT_ONCE)?;
+        let Some(last) = open.last() else {
+            break;
+        };
+        after = Some(last.id);
+        let own = foreign.take(&now, open);
+        if !own.is_empty() {
+            sink(partition.name(), &own);
+        }
+    }
     if let Some(problem) = foreign.problem(state.path()) {
         one.problem = Some(problem);
         one.foreign = true;

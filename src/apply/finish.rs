@@ -189,7 +189,11 @@ pub(super) fn put_missing_back(job: &Job<'_>, images: &[&PointImage]) -> Result<
 
 /// Whether the row that is there now is the memory that the intent was about, edited; and not another memory that got
 /// its key, which must not inherit its vector. They are told apart by when they were created, else by what they say.
-fn is_same_memory(job: &Job<'_>, writer: &mut Writer, intent: &Intent) -> Result<bool, ApplyError> {
+pub(super) fn is_same_memory(
+    job: &Job<'_>,
+    writer: &mut Writer,
+    intent: &Intent,
+) -> Result<bool, ApplyError> {
     let (Some(id), Some(unit)) = (&intent.memory, &intent.unit) else {
         return Ok(false);
     };

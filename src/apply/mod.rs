@@ -39,6 +39,7 @@ mod recheck;
 pub mod replay;
 mod rows;
 mod states;
+pub mod undo;
 mod upkeep;
 
 pub use states::{PruneError, Pruned, States};

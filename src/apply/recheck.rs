@@ -152,6 +152,7 @@ pub(super) fn owner_still_so(
         | Reason::Contradiction { .. }
         | Reason::Similar { .. }
         | Reason::Void
-        | Reason::Answered { .. } => true,
+        | Reason::Answered { .. }
+        | Reason::Forgotten => true,
     }
 }

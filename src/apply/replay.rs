@@ -5,6 +5,8 @@
 //! back, it stays and those of its points that are missing are put back. Nothing is removed before that is known: the
 //! agent may have given a changed memory a new vector long ago.
 //!
+//! What a run had begun to take back is put back to the end, row before point: see [`super::undo`].
+//!
 //! An intent is finished only on the stores that it was written for: where the configuration names others by now, it
 //! stays open and is named, and no pass of the store runs until a person has decided.
 
@@ -13,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::failpoint::{Failpoint, hit};
 use crate::pace::Pace;
 use crate::pass::PassName;
-use crate::plan::{ActionKind, Unread};
+use crate::plan::{ActionKind, Reason, Unread};
 use crate::report::{Applied, count};
 use crate::state::{self, IntentRecord, Settled, SkipReason, State};
 use crate::store::rows::{Fate, Partition, Wanted, Writer};
@@ -23,7 +25,7 @@ use super::finish::{self, Written};
 use super::foreign::Foreign;
 use super::recheck::owner_still_so;
 use super::{
-    AT_ONCE, ApplyError, Job, LARGEST_TRANSACTION, damaged, is_missing, points, unfinished,
+    AT_ONCE, ApplyError, Job, LARGEST_TRANSACTION, damaged, is_missing, points, undo, unfinished,
 };
 
 /// What was finished of earlier runs.
@@ -33,6 +35,8 @@ pub struct Replayed {
     pub by_pass: BTreeMap<PassName, Applied>,
     /// Row databases whose intents could not be finished, and stay open.
     pub unread: Vec<Unread>,
+    /// Actions that were taken back to the end, or had to be left.
+    pub undone: u64,
     /// Whether some of it was begun on other stores: then no pass may run.
     pub foreign: bool,
     /// Whether a stop was requested before the end.
@@ -47,7 +51,7 @@ impl Replayed {
             .by_pass
             .values()
             .flat_map(|done| [&done.applied, &done.skipped]);
-        tallies.flat_map(BTreeMap::values).sum()
+        tallies.flat_map(BTreeMap::values).sum::<u64>() + self.undone
     }
 }
 
@@ -115,6 +119,19 @@ fn replay_file(
             };
             replay_intents(job, file, state, own, &mut replayed.by_pass)?;
         }
+        let mut after = None;
+        loop {
+            let open = state.open_undos(after, AT_ONCE)?;
+            let Some(last) = open.last() else {
+                break;
+            };
+            after = Some(last.id);
+            let own = foreign.take(job.states.identity(), open);
+            match files.home(partition) {
+                Home::Missing => is_file_missing |= !own.is_empty(),
+                home => replayed.undone += undo::replay(job, state, &home, own)?,
+            }
+        }
         if is_file_missing {
             replayed.unread.push(unfinished(partition, is_missing()));
         }
@@ -173,6 +190,7 @@ fn replay_rows(
         let namespace = written.intent.namespace.as_ref();
         let same_owner =
             namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason));
+        let is_wanted = is_wanted || written.intent.reason == Reason::Forgotten;
         if is_wanted && same_owner && is_as_it_was(&mut writer, &written)? {
             go.push(written);
         } else {

@@ -67,7 +67,7 @@ impl States {
     }
 
     /// Works on the state file of a partition.
-    pub(super) fn at<T, E: From<StateError>>(
+    pub(crate) fn at<T, E: From<StateError>>(
         &self,
         partition: Partition<'_>,
         work: impl FnOnce(&State) -> Result<T, E>,

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::config;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
+use crate::metrics::names::Drift;
 use crate::output::Out;
 use crate::output::progress::Bars;
 use crate::pass::{Cx, Pass, PassError, PassName, Progress, Silent, registry};
@@ -281,8 +282,8 @@ impl Report {
                 // Several passes read the times of the same memory: it is one.
                 let known = self.drift.entry("unreadable_time").or_default();
                 *known = (*known).max(*count);
-            } else if let Some(kind) = drift_kind(*finding) {
-                self.drift(kind, *count);
+            } else if let Some(kind) = Drift::of(*finding) {
+                self.drift(kind.as_str(), *count);
             } else if *finding == Finding::RuleMismatch {
                 self.problem(
                     format!("{count} points fit no row of their namespace, nor does any other point there"),
@@ -379,25 +380,4 @@ impl Report {
             out.line(&format!("  {partition}: {problem}"));
         }
     }
-}
-
-fn drift_kind(finding: Finding) -> Option<&'static str> {
-    Some(match finding {
-        Finding::RowWithoutPoint => "row_without_point",
-        Finding::PointWithoutRow => "point_without_row",
-        Finding::PointWithoutNamespace => "point_without_namespace",
-        Finding::BrokenChain => "broken_chain",
-        Finding::Unreadable
-        | Finding::WithoutNamespace
-        | Finding::WithoutVector
-        | Finding::KeptApart
-        | Finding::Undated
-        | Finding::OverBudget
-        | Finding::WithoutKey
-        | Finding::PointWithoutKey
-        | Finding::Blocked
-        | Finding::UnreadNamespace
-        | Finding::RuleMismatch
-        | Finding::Settling => return None,
-    })
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::cli::Global;
 use crate::clock;
 use crate::demo;
+use crate::engine;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::output::Out;
@@ -32,7 +33,13 @@ pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, F
         );
     }
     let config = super::load_file(&dir.join("hypnos.toml"))?;
-    let exit = super::run::run_with(&config, &super::run::fresh(now, "demo"), false, global, out)?;
+    let exit = super::run::run_with(
+        &config,
+        &engine::Options::new(now, "demo"),
+        false,
+        global,
+        out,
+    )?;
     if exit == Exit::Done {
         say(out, &where_to_look(dir));
     }

@@ -14,11 +14,15 @@ use crate::store;
 mod check;
 mod demo;
 mod evaluate;
+mod forget;
+mod generate;
 mod presets;
 mod review;
 mod run;
+mod serve;
 mod snapshot;
 mod status;
+mod undo;
 mod why;
 
 /// Does what the command line asks.
@@ -35,8 +39,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             "--run-now and --dry-run go without a command",
         )),
         None if asked_to_run => run::run(cli, &mut out),
-        None => Err(Failure::new(Exit::Usage, "nothing to do")
-            .with_hint("say --run-now, --dry-run or a command")),
+        None => serve::serve(cli),
         Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
@@ -49,7 +52,38 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             store,
             namespace,
         }) => why::why(id, store, namespace.as_deref(), &cli.global, &mut out),
+        Some(Command::Undo {
+            run,
+            id,
+            namespace,
+            store,
+            dry_run,
+        }) => {
+            let what = undo::What {
+                run,
+                id: id.as_deref(),
+                namespace: namespace.as_deref(),
+                dry_run: *dry_run,
+            };
+            undo::undo(&what, store, &cli.global, &mut out)
+        }
+        Some(Command::Forget {
+            namespace,
+            store,
+            dry_run,
+            yes,
+            certificate,
+        }) => {
+            let what = forget::What {
+                namespace,
+                dry_run: *dry_run,
+                yes: *yes,
+                certificate: certificate.as_deref(),
+            };
+            forget::forget(&what, store, &cli.global, &mut out)
+        }
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
+        Some(Command::Generate(what)) => generate::generate(what, &mut out),
         Some(Command::Snapshot(verb)) => snapshot::snapshot(verb, &cli.global, &mut out),
         Some(Command::Presets { name }) => presets::presets(name.as_deref(), &mut out),
     };
@@ -73,24 +107,26 @@ fn has_default_config() -> bool {
 
 /// Loads the configuration that the command line names, or the first default that exists.
 fn load(global: &Global) -> Result<Config, Failure> {
-    let path = match &global.config {
-        Some(path) => path.clone(),
-        None => DEFAULT_CONFIGS
-            .iter()
-            .map(PathBuf::from)
-            // One that cannot be looked at is not passed over: reading it says why.
-            .find(|path| path.try_exists().unwrap_or(true))
-            .ok_or_else(|| {
-                Failure::new(
-                    Exit::Config,
-                    format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")),
-                )
-                .with_hint(
-                    "name one with --config, or see what a small one looks like: hypnos demo",
-                )
-            })?,
-    };
-    load_file(&path)
+    load_file(&config_path(global)?)
+}
+
+/// Where the configuration is that the command line names, or the first default that exists.
+fn config_path(global: &Global) -> Result<PathBuf, Failure> {
+    if let Some(path) = &global.config {
+        return Ok(path.clone());
+    }
+    DEFAULT_CONFIGS
+        .iter()
+        .map(PathBuf::from)
+        // One that cannot be looked at is not passed over: reading it says why.
+        .find(|path| path.try_exists().unwrap_or(true))
+        .ok_or_else(|| {
+            Failure::new(
+                Exit::Config,
+                format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")),
+            )
+            .with_hint("name one with --config, or see what a small one looks like: hypnos demo")
+        })
 }
 
 fn load_file(path: &Path) -> Result<Config, Failure> {

@@ -1,7 +1,8 @@
 //! `hypnos --run-now` and `hypnos --dry-run`.
 
+use std::path::Path;
+
 use jiff::SignedDuration;
-use uuid::Uuid;
 
 use crate::cli::{Cli, Global, RunArgs};
 use crate::clock::{self, Timestamp};
@@ -11,6 +12,7 @@ use crate::engine::{self, Options};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::guard::Acceptances;
+use crate::metrics::{Metrics, textfile};
 use crate::output::Out;
 use crate::output::progress::Bars;
 use crate::output::run::Printer;
@@ -53,6 +55,12 @@ pub(super) fn run_with(
         engine::run(config, options, &cx, &mut printer)
     };
     printer.finish(&report, dry_run);
+    if let Some(path) = &config.metrics.textfile
+        && !dry_run
+        && !report.interrupted
+    {
+        write_textfile(config, path, &stop)?;
+    }
     for hash in &options.accept.0 {
         let is_known = report.passes.iter().any(|pass| {
             pass.hash
@@ -67,6 +75,22 @@ pub(super) fn run_with(
         }
     }
     Ok(report.exit())
+}
+
+/// Writes the figures after a run. One that was interrupted ends at once and leaves the page of the last.
+fn write_textfile(config: &Config, path: &Path, stop: &Stop) -> Result<(), Failure> {
+    let metrics = Metrics::new(config);
+    let now = clock::now();
+    metrics.survey(config, now, stop);
+    textfile::write(&metrics, path, now).map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("write the metrics to {}: {error}", path.display()),
+        )
+        .with_hint(
+            "the run itself is done; see [metrics] textfile: may this user write to its folder?",
+        )
+    })
 }
 
 fn options(args: &RunArgs) -> Result<Options, Failure> {
@@ -85,7 +109,7 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
         skip: args.skip.clone(),
         stores: args.store.clone(),
         accept: Acceptances(args.accept.clone()),
-        ..fresh(
+        ..Options::new(
             now,
             if args.dry_run {
                 "--dry-run"
@@ -104,19 +128,6 @@ fn check_passes(args: &RunArgs) -> Result<(), Failure> {
             Exit::Usage,
             format!("--only and --skip both name {pass}"),
         )),
-    }
-}
-
-/// A run of everything, with a new id.
-pub(super) fn fresh(now: Timestamp, command: &str) -> Options {
-    Options {
-        run: Uuid::now_v7().to_string(),
-        now,
-        only: Vec::new(),
-        skip: Vec::new(),
-        stores: Vec::new(),
-        accept: Acceptances::default(),
-        command: command.to_owned(),
     }
 }
 

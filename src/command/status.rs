@@ -1,6 +1,7 @@
-//! `hypnos status`: the last runs, what waits and the newest pair, from the state files and manifests alone. Opens no
-//! store and writes nothing.
+//! `hypnos status`: whether all is well, what waits, the last runs and the newest pair, from the state files and manifests
+//! alone. Opens no store and writes nothing.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -8,13 +9,16 @@ use serde_json::Value;
 
 use crate::cli::Global;
 use crate::clock::{self, Timestamp};
+use crate::config;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
-use crate::output::Out;
+use crate::metrics::journal::{self, Journal};
+use crate::metrics::names::Drift;
+use crate::output::{Out, memory};
 use crate::pass::PassName;
-use crate::plan::Unread;
+use crate::plan::{ActionKind, QuestionKind, Unread};
 use crate::snapshot::Shelf;
-use crate::state::{Partition, PassRow, RunRecord, StateDir, StateError};
+use crate::state::{ActionResult, Partition, PassRow, RunRecord, StateDir, StateError, Total};
 
 /// Runs shown per store.
 const RUNS: u32 = 5;
@@ -30,7 +34,7 @@ pub(super) fn status(names: &[String], global: &Global, out: &mut Out) -> Result
         .filter(|store| names.is_empty() || names.contains(&store.name))
     {
         let dir = StateDir::new(&config.state_dir, &store.name);
-        let mut status = Status::read(&store.name, &dir)
+        let mut status = Status::read(store, &dir, clock::now())
             .map_err(|error| super::state_failure(&store.name, &error))?;
         status.read_pairs(&Shelf::new(&store.pairs), clock::now())?;
         status.print(out);
@@ -46,6 +50,16 @@ struct Status {
     store: String,
     /// The run that holds the lock, if one does.
     running: Option<String>,
+    /// When a run of all enabled passes last left nothing over.
+    last_success: Option<Timestamp>,
+    /// What somebody should look at, in a few words each.
+    attention: Vec<String>,
+    /// Questions that wait for a person, by kind; those that were put off are left out.
+    queue: BTreeMap<QuestionKind, u64>,
+    /// The age of the oldest of them.
+    queue_oldest_seconds: Option<i64>,
+    /// Disagreements that the passes last saw, by kind.
+    drift: BTreeMap<&'static str, u64>,
     /// Newest first.
     runs: Vec<Run>,
     open_intents: u64,
@@ -56,9 +70,16 @@ struct Status {
     /// Pairs that cannot be believed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged_pairs: Vec<Unread>,
+    /// Namespaces that are being erased.
+    #[serde(skip_serializing_if = "is_none")]
+    forgetting: u64,
+    /// How much of what each pass did was taken back, ever.
+    reversals: Vec<Reversal>,
     /// State files of tenants that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<Unread>,
+    #[serde(skip)]
+    now: Timestamp,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,6 +91,47 @@ struct NewestPair {
     points: Option<u64>,
     rows_bytes: u64,
     vectors_bytes: u64,
+}
+
+/// What became of everything that a pass ever did to the stores.
+#[derive(Debug, Serialize)]
+struct Reversal {
+    pass: PassName,
+    applied: u64,
+    undone: u64,
+    /// The share that was taken back.
+    rate: f64,
+}
+
+impl Reversal {
+    fn of_all(totals: &[Total]) -> Vec<Self> {
+        let mut counts: BTreeMap<PassName, (u64, u64)> = BTreeMap::new();
+        for total in totals {
+            if matches!(total.action, ActionKind::Queue | ActionKind::Close) {
+                continue;
+            }
+            let (applied, undone) = counts.entry(total.pass).or_default();
+            match total.result {
+                ActionResult::Applied => *applied += total.count,
+                ActionResult::Undone => *undone += total.count,
+                ActionResult::Skipped | ActionResult::Failed => {}
+            }
+        }
+        let reversal = |(pass, (applied, undone)): (PassName, (u64, u64))| {
+            #[expect(clippy::cast_precision_loss, reason = "a share is shown")]
+            let rate = undone as f64 / applied.max(undone) as f64;
+            Self {
+                pass,
+                applied,
+                undone,
+                rate,
+            }
+        };
+        let done = counts.into_iter();
+        done.filter(|(_, (applied, undone))| applied + undone > 0)
+            .map(reversal)
+            .collect()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -164,38 +226,74 @@ impl Pass {
 }
 
 impl Status {
-    fn read(store: &str, dir: &StateDir) -> Result<Self, StateError> {
-        let running = dir.holder()?.map(|holder| holder.to_string());
+    fn read(store: &config::Store, dir: &StateDir, now: Timestamp) -> Result<Self, StateError> {
+        let journal = Journal::read(dir, &crate::metrics::enabled(store))?;
+        let (open_intents, damaged) = journal::open_intents(dir)?;
         let mut status = Self {
-            store: store.to_owned(),
-            running,
+            store: store.name.clone(),
+            running: dir.holder()?.map(|holder| holder.to_string()),
+            last_success: journal.last_success,
+            attention: Vec::new(),
+            queue: BTreeMap::new(),
+            queue_oldest_seconds: None,
+            drift: BTreeMap::new(),
             runs: Vec::new(),
-            open_intents: 0,
+            open_intents,
             settling: 0,
+            forgetting: 0,
+            reversals: Vec::new(),
             newest_pair: None,
             pairs: 0,
             damaged_pairs: Vec::new(),
-            damaged: Vec::new(),
+            damaged: damaged.iter().map(unread).collect(),
+            now,
         };
+        status.take(&journal);
         if let Some(main) = dir.read(Partition::Main)? {
-            status.open_intents = main.count_open_intents()?;
+            status.forgetting = main.forgetting()?.len() as u64;
+            status.reversals = Reversal::of_all(&main.totals()?);
             status.settling = main.sightings()?.len() as u64;
             for record in main.runs(RUNS)? {
                 let passes = main.passes_of(&record.row.run)?;
                 status.runs.push(Run::new(record, passes));
             }
         }
-        let tenants = dir.tenants()?;
-        for (name, error) in tenants.damaged {
-            status.damage(&name, &error);
-        }
-        for tenant in &tenants.names {
-            match open_intents(dir, tenant) {
-                Ok(open) => status.open_intents += open,
-                Err(error) => status.damage(tenant, &error),
+        status.attention = status.attention();
+        Ok(status)
+    }
+
+    fn take(&mut self, journal: &Journal) {
+        let drift = Drift::ALL.map(|kind| (kind.as_str(), journal.drift(kind)));
+        self.drift = drift.into_iter().filter(|(_, count)| *count > 0).collect();
+        let mut oldest: Option<Timestamp> = None;
+        for kind in QuestionKind::ALL {
+            let (count, since) = journal.waiting(kind, self.now);
+            if let Some(since) = since {
+                self.queue.insert(kind, count);
+                oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }
         }
-        Ok(status)
+        self.queue_oldest_seconds = oldest.map(|since| self.now.duration_since(since).as_secs());
+    }
+
+    fn attention(&self) -> Vec<String> {
+        let mut attention = Vec::new();
+        match self.runs.iter().find(|run| !run.passes.is_empty()) {
+            None => attention.push("no run yet".to_owned()),
+            Some(run) if run.exit != Some(0) && self.running.is_none() => {
+                attention.push(format!("the last run is {}", run.outcome));
+            }
+            Some(_) => {}
+        }
+        if self.open_intents > 0 && self.running.is_none() {
+            let open = self.open_intents;
+            attention.push(format!("{open} open intents: the next run finishes them"));
+        }
+        if !self.damaged.is_empty() {
+            let damaged = self.damaged.len();
+            attention.push(format!("{damaged} state files cannot be read"));
+        }
+        attention
     }
 
     /// Looks at the manifests of the pairs; their files are not read.
@@ -220,14 +318,12 @@ impl Status {
             problem: chain(error),
         });
         self.damaged_pairs = damaged.collect();
+        if !self.damaged_pairs.is_empty() {
+            let damaged = self.damaged_pairs.len();
+            self.attention
+                .push(format!("{damaged} pairs cannot be believed"));
+        }
         Ok(())
-    }
-
-    fn damage(&mut self, partition: &str, error: &StateError) {
-        self.damaged.push(Unread {
-            partition: partition.into(),
-            problem: error.advice(),
-        });
     }
 
     fn print(&self, out: &mut Out) {
@@ -235,54 +331,122 @@ impl Status {
             out.object("status", self);
             return;
         }
-        out.line(&self.store);
+        out.line(&self.headline());
+        for problem in &self.attention {
+            out.line(&format!("  !          {problem}"));
+        }
+        for Unread { partition, problem } in self.damaged.iter().chain(&self.damaged_pairs) {
+            out.line(&format!("             {partition}: {problem}"));
+        }
         if let Some(running) = &self.running {
-            out.line(&format!("  running: {running}"));
+            out.line(&format!("  running:   {running}"));
         }
-        if self.runs.is_empty() {
-            out.line("  no run yet");
+        if let Some(age) = self.queue_oldest_seconds {
+            let age = memory::age(jiff::SignedDuration::from_secs(age));
+            let queue = listed(&self.queue);
+            out.line(&format!(
+                "  queue      {queue}; the oldest waits for {age}: hypnos review"
+            ));
         }
-        for Run {
+        if !self.drift.is_empty() {
+            out.line(&format!(
+                "  drift      {}: hypnos check",
+                listed(&self.drift)
+            ));
+        }
+        if self.settling > 0 {
+            let settling = self.settling;
+            out.line(&format!(
+                "  settling   {settling} absences wait to be seen again"
+            ));
+        }
+        if self.forgetting > 0 {
+            let owners = self.forgetting;
+            out.line(&format!(
+                "  forgetting {owners} owners: the next run goes on with it"
+            ));
+        }
+        for reversal in self.reversals.iter().filter(|it| it.undone > 0) {
+            out.line(&format!(
+                "  undone     {}: {} of {} actions ({:.1} %)",
+                reversal.pass,
+                reversal.undone,
+                reversal.applied,
+                reversal.rate * 100.0
+            ));
+        }
+        match &self.newest_pair {
+            None => out.line("  pair       none yet"),
+            Some(pair) => out.line(&format!(
+                "  pair       {}: {} old, {} memories, {} bytes",
+                pair.pair,
+                memory::age(jiff::SignedDuration::from_secs(pair.age_seconds)),
+                pair.memories,
+                pair.rows_bytes + pair.vectors_bytes
+            )),
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            run.print(out, index == 0);
+        }
+    }
+
+    fn headline(&self) -> String {
+        let verdict = if self.attention.is_empty() {
+            "all is well"
+        } else {
+            "needs attention"
+        };
+        let success = match self.last_success {
+            Some(at) => format!("{} ago", memory::age(self.now.duration_since(at))),
+            None => "never".to_owned(),
+        };
+        format!("{}  {verdict}; last good run: {success}", self.store)
+    }
+}
+
+impl Run {
+    /// One line; of the newest run, one for each pass, too.
+    fn print(&self, out: &mut Out, in_full: bool) {
+        let Self {
             id,
             started_at,
             outcome,
             passes,
             ..
-        } in &self.runs
-        {
-            out.line(&format!("  {started_at:.0}  {outcome}  {id}"));
+        } = self;
+        let seconds: f64 = passes.iter().map(|pass| pass.seconds).sum();
+        let mut line = format!("  {started_at:.0}  {outcome:<11}  {seconds:>7.2} s  {id}");
+        if !in_full {
             for pass in passes {
-                out.line(&format!("    {}", pass.summary()));
+                for (action, count) in pass.applied.as_object().into_iter().flatten() {
+                    let _ = write!(line, "  {} {count} {action}", pass.name);
+                }
             }
         }
-        if self.open_intents > 0 {
-            out.line(&format!(
-                "  {} open intents: the next run finishes them",
-                self.open_intents
-            ));
-        }
-        match &self.newest_pair {
-            None => out.line("  no pair yet"),
-            Some(pair) => out.line(&format!(
-                "  newest pair: {}, {} memories, {} bytes",
-                pair.pair,
-                pair.memories,
-                pair.rows_bytes + pair.vectors_bytes
-            )),
-        }
-        for Unread { partition, problem } in self.damaged.iter().chain(&self.damaged_pairs) {
-            out.line(&format!("  {partition}: {problem}"));
-        }
-        if self.settling > 0 {
-            out.line(&format!(
-                "  {} absences wait to be seen again",
-                self.settling
-            ));
+        out.line(&line);
+        for pass in passes.iter().filter(|_| in_full) {
+            out.line(&format!("    {}", pass.summary()));
         }
     }
 }
 
-fn open_intents(dir: &StateDir, tenant: &str) -> Result<u64, StateError> {
-    let state = dir.read(Partition::Tenant(tenant))?;
-    state.map_or(Ok(0), |state| state.count_open_intents())
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+fn unread((partition, error): &(String, StateError)) -> Unread {
+    Unread {
+        partition: partition.as_str().into(),
+        problem: error.advice(),
+    }
+}
+
+/// `3 stale, 1 similar`.
+fn listed(counts: &BTreeMap<impl std::fmt::Display, u64>) -> String {
+    let parts: Vec<String> = counts
+        .iter()
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    parts.join(", ")
 }

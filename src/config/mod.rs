@@ -25,6 +25,7 @@ mod template;
 pub mod units;
 mod validate;
 
+pub use cron::Cron;
 pub use env::Env;
 pub use problem::{ConfigError, Found, Place, Problem, SyntaxError};
 pub use units::{ByteSize, HumanDuration, Ratio, Similarity};
@@ -52,12 +53,16 @@ pub struct Config {
 /// When the daemon runs.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    /// Five-field cron expression, already checked.
-    pub cron: String,
+    /// On which days and at what times.
+    pub cron: Cron,
     /// The zone in which the expression is read.
     pub timezone: TimeZone,
     /// Whether a missed run starts when the daemon starts.
     pub catch_up: bool,
+    /// Time after which a run is asked to end with the batch at hand.
+    pub max_run: Duration,
+    /// How long a store that is away is tried again, until its run is given up as skipped.
+    pub retry_for: Duration,
 }
 
 /// Where figures are published.

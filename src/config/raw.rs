@@ -150,6 +150,10 @@ section! {
             timezone,
             /// Whether a missed run starts when the daemon starts.
             catch_up,
+            /// Longest time that a run may take.
+            max_run,
+            /// How long a store that is away is tried again.
+            retry_for,
         }
     }
 }

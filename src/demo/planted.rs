@@ -34,7 +34,7 @@ impl Place {
 pub struct Merge {
     /// The one that stays: confirmed, used most often and most recently.
     pub survivor: Place,
-    /// Those in other words, at a cosine of 0.92 or more to the survivor.
+    /// Those in other words that mean the same wherever they stand, at a cosine of 0.92 or more to the survivor.
     pub reworded: Vec<Place>,
     /// Those of the same words but for case, accents, punctuation or spacing, at whatever cosine.
     pub same_text: Vec<Place>,
@@ -73,6 +73,9 @@ pub struct Planted {
     pub rowless: Vec<Place>,
     /// Clusters of which one memory stays.
     pub merges: Vec<Merge>,
+    /// Pairs of 0.92 or more that say the same in words of which only a person can tell: queued as `similar`, never
+    /// merged.
+    pub retold: Vec<Pair>,
     /// Pairs between 0.70 and 0.92: queued as `similar`, never merged.
     pub similar: Vec<Pair>,
     /// Pairs of 0.70 or more that differ in one word that matters: queued as `similar`, never merged. Written more
@@ -121,6 +124,7 @@ impl Planted {
             Plant::Unused => self.unused.push(place),
             Plant::Duplicate { to } => self.merge_into(to).reworded.push(place),
             Plant::SameText { to } => self.merge_into(to).same_text.push(place),
+            Plant::Retold { to } => self.retold.push(pair(to, place, "wording")),
             Plant::Similar { to } => self.similar.push(pair(to, place, "topic")),
             Plant::LookAlike { to, differs } => self.look_alikes.push(pair(to, place, differs)),
             Plant::Contradiction { to, signal } => {

@@ -183,8 +183,10 @@ pub(super) enum Plant {
     Ghost,
     /// A point of a living owner whose row is gone.
     Rowless,
-    /// `to` in other words.
+    /// `to` in other words that mean the same wherever they stand.
     Duplicate { to: &'static str },
+    /// `to` in other words that happen to mean the same here.
+    Retold { to: &'static str },
     /// `to` with other case, accents, punctuation or spacing.
     SameText { to: &'static str },
     /// Near `to`, but not the same.

@@ -14,15 +14,19 @@
 //! | `by_hand` | the frame of what a person asks for between two nights |
 //! | `pairs` | pairs of snapshots that a person asks for |
 //! | `journal` | the lock, and what is written down of a run |
+//! | `skip` | writing down that a store was given up |
 //!
-//! A pass that fails is reported and does not keep the later ones from running; a store that cannot be opened does not
-//! keep the other stores from being done.
+//! A pass that fails is reported and does not keep the later ones from running; a store that cannot be opened, or on
+//! which the program itself panics, does not keep the other stores from being done.
+
+use uuid::Uuid;
 
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::guard::Acceptances;
+use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassName, registry};
 use crate::plan::Plan;
 use crate::report::{PassReport, RunReport, Unopened};
@@ -34,9 +38,11 @@ mod dry_run;
 mod journal;
 mod pairs;
 mod run;
+mod skip;
 mod verdict;
 
 pub use pairs::{How, restore, take_now};
+pub use skip::skip;
 
 pub(crate) use journal::{injected, state_failure};
 
@@ -60,6 +66,20 @@ pub struct Options {
 }
 
 impl Options {
+    /// A run of everything, with a new id.
+    #[must_use]
+    pub fn new(now: Timestamp, command: &str) -> Self {
+        Self {
+            run: Uuid::now_v7().to_string(),
+            now,
+            only: Vec::new(),
+            skip: Vec::new(),
+            stores: Vec::new(),
+            accept: Acceptances::default(),
+            command: command.to_owned(),
+        }
+    }
+
     fn wants(&self, pass: PassName) -> bool {
         (self.only.is_empty() || self.only.contains(&pass)) && !self.skip.contains(&pass)
     }
@@ -102,8 +122,52 @@ pub fn dry_run(
     observer: &mut dyn Observer,
 ) -> RunReport {
     each_store(config, options, cx, observer, |store, report, observer| {
-        dry_run::dry_run_store(config, store, options, cx, report, observer)
+        Ok(dry_run::dry_run_store(
+            config, store, options, cx, report, observer,
+        )?)
     })
+}
+
+/// Why the work on a store ended early.
+enum Stopped {
+    /// It could not be done.
+    Failed(Failure),
+    /// The program is wrong.
+    Panicked(Panicked),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Stopped {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Failed(failure) => failure.exit,
+            Self::Panicked(_) => Exit::Failed,
+        }
+    }
+
+    fn into_unopened(self, store: &config::Store) -> Unopened {
+        let is_away = matches!(self, Self::Failed(_));
+        let Failure {
+            exit,
+            message,
+            hint,
+        } = match self {
+            Self::Failed(failure) => failure,
+            Self::Panicked(panicked) => panicked.into(),
+        };
+        Unopened {
+            store: store.name.as_str().into(),
+            error: message,
+            hint,
+            exit,
+            is_away,
+        }
+    }
 }
 
 fn each_store(
@@ -111,7 +175,7 @@ fn each_store(
     options: &Options,
     cx: &Cx<'_>,
     observer: &mut dyn Observer,
-    mut work: impl FnMut(&config::Store, &mut RunReport, &mut dyn Observer) -> Result<(), Failure>,
+    mut work: impl FnMut(&config::Store, &mut RunReport, &mut dyn Observer) -> Result<(), Stopped>,
 ) -> RunReport {
     let watch = Stopwatch::start();
     let mut report = RunReport::new(&options.run, options.now);
@@ -126,24 +190,15 @@ fn each_store(
         if report.interrupted {
             break;
         }
-        let Err(failure) = work(store, &mut report, observer) else {
+        let work = panics::catch(|| work(store, &mut report, observer));
+        let Err(stopped) = work.unwrap_or_else(|panicked| Err(Stopped::Panicked(panicked))) else {
             continue;
         };
-        if failure.exit == Exit::Interrupted {
+        if stopped.exit() == Exit::Interrupted {
             report.interrupted = true;
             break;
         }
-        let Failure {
-            exit,
-            message,
-            hint,
-        } = failure;
-        let unopened = Unopened {
-            store: store.name.as_str().into(),
-            error: message,
-            hint,
-            exit,
-        };
+        let unopened = stopped.into_unopened(store);
         observer.unopened(&unopened);
         report.unopened.push(unopened);
     }

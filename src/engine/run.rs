@@ -8,14 +8,16 @@ use super::journal::{
     after, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
 use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
-use super::{Observer, Options, by_hand, passes};
+use super::{Observer, Options, Stopped, by_hand, passes};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
+use crate::forget;
 use crate::guard::{Approved, Consent, approve};
+use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{ActionKind, Comparison, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport, add, count};
@@ -23,7 +25,6 @@ use crate::snapshot::manifest::Purpose;
 use crate::snapshot::{Order, Shelf, SnapshotError, take};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
-use crate::store::sqlite::Access;
 use crate::view::View;
 
 /// Runs the passes over one store, under its lock and in its journal.
@@ -34,12 +35,12 @@ pub(super) fn run_store(
     cx: &Cx<'_>,
     report: &mut RunReport,
     observer: &mut dyn Observer,
-) -> Result<(), Failure> {
+) -> Result<(), Stopped> {
     let dir = StateDir::new(&config.state_dir, &store.name);
     by_hand::finish_restore(config, store, options, cx)?;
-    let stores = match Stores::open(store, &config.state_dir, Access::Write, cx.stop) {
+    let stores = match Stores::open(store, &config.state_dir, forget::access(&dir), cx.stop) {
         Ok(stores) => stores,
-        Err(failure) => return Err(unopened(&dir, options, failure)),
+        Err(failure) => return Err(unopened(&dir, options, failure).into()),
     };
     let lock = lock(&dir, options)?;
     let states = States::open(dir, &stores.config).map_err(state_failure)?;
@@ -58,7 +59,10 @@ pub(super) fn run_store(
         cx: *cx,
         has_first_pair: Cell::new(false),
     };
-    let result = run.passes(&mut own, observer);
+    let result = match panics::catch(|| run.passes(&mut own, observer)) {
+        Ok(result) => result.map_err(Stopped::Failed),
+        Err(panicked) => Err(Stopped::Panicked(panicked)),
+    };
     let end = run_end(&own, &result, after(options.now, watch.elapsed()));
     report.absorb(own);
     states
@@ -71,10 +75,10 @@ pub(super) fn run_store(
     result
 }
 
-fn run_end(own: &RunReport, result: &Result<(), Failure>, finished_at: Timestamp) -> RunEnd {
+fn run_end(own: &RunReport, result: &Result<(), Stopped>, finished_at: Timestamp) -> RunEnd {
     let (outcome, exit) = match result {
         Ok(()) => (own.outcome(), own.exit()),
-        Err(failure) => ("failed", failure.exit),
+        Err(stopped) => ("failed", stopped.exit()),
     };
     RunEnd {
         outcome: outcome.to_owned(),
@@ -97,26 +101,39 @@ struct StoreRun<'a> {
 impl StoreRun<'_> {
     fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
         let is_foreign = self.replay(report)?;
+        if !is_foreign && !report.interrupted {
+            self.finish_erasures(report)?;
+        }
         for pass in &self.options.only {
             if !pass.is_enabled(&self.stores.config.passes) {
                 tracing::warn!(store = %self.stores.name, %pass, "switched off in the configuration: not run");
             }
         }
+        // A pass that panicked says that something about the store is not understood: it is left alone.
+        let mut has_panicked = false;
         for pass in passes(self.options, self.stores) {
             report.interrupted |= self.cx.stop.is_requested();
-            let pass_report = if report.interrupted {
+            let pass_report = if report.interrupted || has_panicked {
                 self.skipped(pass)
             } else if is_foreign {
                 refused_for_open_intents(self.stores, pass)
             } else {
                 let watch = Stopwatch::start();
-                let mut pass_report = self.pass(pass, report)?;
+                let worked = panics::catch(|| self.pass(pass, report));
+                has_panicked = worked.is_err();
+                let mut pass_report = match worked {
+                    Ok(pass_report) => pass_report?,
+                    Err(panicked) => self.panicked(pass, &panicked),
+                };
                 pass_report.seconds = watch.elapsed().as_secs_f64();
                 pass_report
             };
             self.record(&pass_report)?;
             observer.passed(&pass_report);
             report.passes.push(pass_report);
+        }
+        if has_panicked {
+            return Ok(());
         }
         self.prune(report)
     }
@@ -141,6 +158,21 @@ impl StoreRun<'_> {
             .map_err(state_failure)?;
         report.unfinished.extend(replayed.unread);
         Ok(replayed.foreign)
+    }
+
+    /// Goes on with what earlier runs had begun to forget.
+    fn finish_erasures(&self, report: &mut RunReport) -> Result<(), Failure> {
+        let finished = forget::finish_earlier(
+            self.config,
+            &self.stores.config,
+            self.states,
+            self.options,
+            &self.cx,
+        )?;
+        report.replayed += finished.namespaces;
+        report.interrupted |= finished.interrupted;
+        report.unfinished.extend(finished.unread);
+        Ok(())
     }
 
     /// Drops what is too old to be undone; leaves it to the next run when a stop was requested.
@@ -184,6 +216,12 @@ impl StoreRun<'_> {
 
     fn skipped(&self, pass: &dyn Pass) -> PassReport {
         PassReport::new(Arc::clone(&self.stores.name), pass.name(), Outcome::Skipped)
+    }
+
+    fn panicked(&self, pass: &dyn Pass, panicked: &Panicked) -> PassReport {
+        let mut report = self.skipped(pass);
+        fail(&mut report, panicked);
+        report
     }
 
     /// Plans, asks the guard, applies, and plans once more.
@@ -305,8 +343,8 @@ impl StoreRun<'_> {
         report: &mut PassReport,
         run: &mut RunReport,
     ) {
-        let planned = approved.plan().counts();
         let compared = approved.plan().compared.clone();
+        let planned = approved.plan().counts();
         let (applied, result) = apply::apply(approved, &self.job(pass.name()));
         run.interrupted |= applied.interrupted;
         let left = apply::rest(&planned, &applied);

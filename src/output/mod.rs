@@ -49,6 +49,13 @@ impl Out {
         }
     }
 
+    /// Prints a text of this program's own as it is: tabs are part of it.
+    pub fn verbatim(&mut self, text: &str) {
+        if self.broken.is_none() {
+            self.broken = self.writer.write_all(text.as_bytes()).err();
+        }
+    }
+
     fn raw_line(&mut self, line: &str) {
         if self.broken.is_none() {
             self.broken = writeln!(self.writer, "{line}").err();

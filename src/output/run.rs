@@ -262,13 +262,19 @@ fn ids(question: &Question) -> Vec<String> {
 
 fn describe_begun(store: &str, record: &IntentRecord) -> String {
     let IntentRecord {
-        run, pass, intent, ..
+        run,
+        pass,
+        intent,
+        undo,
+        ..
     } = record;
+    let verb = if undo.is_some() {
+        "would first take back"
+    } else {
+        "would first finish"
+    };
     let namespace = intent.namespace.as_ref().map_or("-", |ns| ns.as_str());
-    let mut line = format!(
-        "{store}  {pass}  would first finish  {}  {namespace}",
-        intent.kind
-    );
+    let mut line = format!("{store}  {pass}  {verb}  {}  {namespace}", intent.kind);
     for id in memories_of(intent).into_iter().chain(points_of(intent)) {
         let _ = write!(line, "  {id}");
     }
@@ -387,6 +393,8 @@ struct ReplayLine<'a> {
 struct BegunLine<'a> {
     run: &'a str,
     pass: PassName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undo: Option<&'a str>,
     #[serde(flatten)]
     action: ActionLine<'a>,
 }
@@ -394,7 +402,11 @@ struct BegunLine<'a> {
 impl<'a> BegunLine<'a> {
     fn of(record: &'a IntentRecord) -> Self {
         let IntentRecord {
-            run, pass, intent, ..
+            run,
+            pass,
+            intent,
+            undo,
+            ..
         } = record;
         let namespace = intent.namespace.as_ref().map_or("", |ns| ns.as_str());
         let action = ActionLine {
@@ -411,6 +423,7 @@ impl<'a> BegunLine<'a> {
         Self {
             run,
             pass: *pass,
+            undo: undo.as_deref(),
             action,
         }
     }

@@ -19,6 +19,7 @@ use crate::view::View;
 pub mod contradictions;
 pub mod decay;
 pub mod duplicates;
+pub mod erasure;
 mod live;
 pub mod member;
 pub mod orphans;

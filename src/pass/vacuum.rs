@@ -33,7 +33,7 @@ impl Pass for Vacuum {
         let mut plan = Plan::new(view.name(), PassName::Vacuum);
         let settings = &view.config().passes.vacuum;
         let mut refused = Vec::new();
-        let files = view.files()?;
+        let files = view.store_files()?;
         let is_only = files.len() == 1;
         for file in files {
             cx.check_stop()?;

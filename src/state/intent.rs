@@ -165,6 +165,8 @@ pub struct IntentRecord {
     pub settled: Option<(Settled, Timestamp)>,
     /// When it was taken back.
     pub undone_at: Option<Timestamp>,
+    /// The run that took it back; while `undone_at` is `None`, it has only begun to.
+    pub undo: Option<String>,
 }
 
 impl State {
@@ -251,7 +253,8 @@ macro_rules! select_intents {
     ($condition:literal) => {
         concat!(
             "SELECT i.id, o.run, o.pass, i.kind, i.namespace, i.memory, i.expect, i.behind, i.points, i.reason,
-               i.mark, i.survivor, i.erase, i.outcome, i.settled_at, i.undone_at, p.unit, p.points, p.survivor, o.stores
+               i.mark, i.survivor, i.erase, i.outcome, i.settled_at, i.undone_at, p.unit, p.points, p.survivor, o.stores,
+               i.undo
              FROM intents i JOIN origins o ON o.id = i.origin LEFT JOIN pre_images p ON p.intent = i.id
              WHERE ",
             $condition,
@@ -259,6 +262,7 @@ macro_rules! select_intents {
         )
     };
 }
+pub(super) use select_intents;
 
 impl StateReader {
     /// Open intents with their pre-images, oldest first: at most `limit` of those after `after`.
@@ -279,13 +283,14 @@ impl StateReader {
         )
     }
 
-    /// The number of open intents.
+    /// The number of open intents: those not carried out yet, and those not taken back yet.
     ///
     /// # Errors
     ///
     /// When they cannot be counted.
     pub fn count_open_intents(&self) -> Result<u64, StateError> {
-        let sql = "SELECT count(*) FROM intents WHERE outcome IS NULL";
+        let sql = "SELECT (SELECT count(*) FROM intents WHERE outcome IS NULL)
+                     + (SELECT count(*) FROM intents WHERE undo IS NOT NULL AND undone_at IS NULL)";
         self.one("count open intents", sql, [], |row| {
             Ok(row.get::<_, Count>(0)?.0)
         })
@@ -334,7 +339,7 @@ impl StateReader {
         Ok(records.drain(..).flatten().collect())
     }
 
-    fn record(&self, row: &Row<'_>) -> rusqlite::Result<IntentRecord> {
+    pub(super) fn record(&self, row: &Row<'_>) -> rusqlite::Result<IntentRecord> {
         let settled: Option<Name<Settled>> = row.get(13)?;
         let settled_at: Option<At> = row.get(14)?;
         Ok(IntentRecord {
@@ -345,6 +350,7 @@ impl StateReader {
             intent: self.intent(row)?,
             settled: settled.zip(settled_at).map(|(Name(how), At(at))| (how, at)),
             undone_at: row.get::<_, Option<At>>(15)?.map(|At(at)| at),
+            undo: row.get(20)?,
         })
     }
 

@@ -24,6 +24,7 @@ use crate::durable;
 mod compared;
 mod error;
 mod file;
+mod forget;
 mod intent;
 mod ledger;
 mod lock;
@@ -36,16 +37,19 @@ mod sightings;
 mod sql;
 #[cfg(test)]
 mod testing;
+mod undo;
 
 pub use compared::Compared;
 pub use error::StateError;
 pub use file::{State, StateReader};
+pub use forget::Held;
 pub use intent::{Intent, IntentId, IntentRecord, Settled, SkipReason};
 pub use ledger::{ActionResult, Gone, NamespaceHash, Tombstone, Total};
 pub use lock::{Holder, RunLock};
 pub use partition::Partition;
 pub use queue::{Answer, Entry, key_of};
 pub use runs::{PassRow, RunEnd, RunRecord, RunRow};
+pub use undo::{Folded, TakenBack};
 
 /// The file that says how often the store has been restored.
 const EPOCH: &str = "epoch";

@@ -188,22 +188,60 @@ impl State {
         })
     }
 
-    /// Takes an answer back: the entry is open again.
+    /// Writes down what a person decided without having been asked: each question as one that this run put and
+    /// answered, in one transaction. A question that waits already is answered.
     ///
     /// # Errors
     ///
-    /// When it is not answered, or the file cannot be written.
-    pub fn reopen(&self, entry: i64) -> Result<(), StateError> {
-        self.write("open an entry of the queue again", |tx| {
-            let reopened = tx.execute(
-                "UPDATE queue SET answer = NULL, answered_at = NULL, answered_by = NULL
-                 WHERE id = ?1 AND answer IS NOT NULL AND answer <> 'void'",
-                [entry],
+    /// When the file cannot be written; then nothing is.
+    pub fn decide(
+        &self,
+        run: &str,
+        questions: &[(Question, Reason)],
+        answer: Answer,
+        now: Timestamp,
+    ) -> Result<(), StateError> {
+        self.write("write to the queue", |tx| {
+            let mut upsert = tx.prepare_cached(
+                "INSERT INTO queue(key, kind, partition, namespace, members, reason, run, queued_at, answer, answered_at,
+                   answered_by)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?7)
+                 ON CONFLICT(key) DO UPDATE SET answer = excluded.answer, answered_at = excluded.answered_at,
+                   answered_by = excluded.answered_by",
             )?;
-            if reopened == 0 {
-                return Err(Fault::Refused(format!("entry {entry} is not answered")));
+            for (question, reason) in questions {
+                upsert.execute(params![
+                    key_of(question, *reason).0,
+                    Name(question.kind),
+                    question.partition,
+                    question.namespace.as_str(),
+                    Packed(&question.members),
+                    Json(reason),
+                    run,
+                    At(now),
+                    Name(answer),
+                ])?;
             }
             Ok(())
+        })
+    }
+
+    /// Takes back the answers that a run gave to questions which another run had put, all or that to one entry, but for
+    /// those that only said that it was void; gives the entries, which are open again.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written; then none is taken back.
+    pub fn reopen(&self, run: &str, entry: Option<i64>) -> Result<Vec<i64>, StateError> {
+        self.write("open entries of the queue again", |tx| {
+            let mut reopen = tx.prepare_cached(
+                "UPDATE queue SET answer = NULL, answered_at = NULL, answered_by = NULL
+                 WHERE answered_by = ?1 AND (?2 IS NULL OR id = ?2) AND run <> ?1 AND answer <> 'void' RETURNING id",
+            )?;
+            let reopened = reopen.query_map(params![run, entry], |row| row.get(0))?;
+            let mut reopened = reopened.collect::<rusqlite::Result<Vec<i64>>>()?;
+            reopened.sort_unstable();
+            Ok(reopened)
         })
     }
 
@@ -302,7 +340,9 @@ impl StateReader {
         kinds: &[QuestionKind],
         since: Timestamp,
     ) -> Result<u64, StateError> {
-        let sql = "SELECT count(*) FROM queue WHERE kind = ?1 AND queued_at > ?2";
+        // What a person decided unasked took nobody's time.
+        let sql = "SELECT count(*) FROM queue
+                   WHERE kind = ?1 AND queued_at > ?2 AND (answered_by IS NULL OR answered_by <> run)";
         kinds
             .iter()
             .map(|kind| {
@@ -397,8 +437,9 @@ mod tests {
             .answer("answering", &[1], Answer::Void, at(1))
             .unwrap();
         assert_eq!(put(&state, &pair, Reason::Similar { members: 2 }, 2), 1);
-        assert!(
-            state.reopen(1).is_err(),
+        assert_eq!(
+            state.reopen("answering", None).unwrap(),
+            [0; 0],
             "void is not an answer to take back"
         );
         let entry = state.entry(1).unwrap().unwrap();
@@ -437,7 +478,6 @@ mod tests {
             state.answer("answering", &[1], Answer::Kept, at(2)),
             state.snooze(1, None),
             state.answer("answering", &[7], Answer::Kept, at(2)),
-            state.reopen(7),
         ] {
             assert!(
                 matches!(refused, Err(StateError::Refused { .. })),
@@ -446,8 +486,37 @@ mod tests {
         }
         let answered = state.entry(1).unwrap().unwrap();
         assert_eq!(answered.answered_by.as_deref(), Some("answering"));
-        state.reopen(1).unwrap();
+        for (run, entry) in [("another", None), ("answering", Some(7)), ("run", Some(1))] {
+            assert_eq!(state.reopen(run, entry).unwrap(), [0; 0], "{run}");
+        }
+        assert_eq!(state.reopen("answering", None).unwrap(), [1]);
         let open = state.open_entries().unwrap().remove(0);
         assert_eq!((open.answered, open.answered_by), (None, None));
+    }
+
+    #[test]
+    fn what_a_person_decided_unasked_is_an_answer_and_costs_no_turn_of_the_week() {
+        let world = World::new();
+        let state = world.main();
+        let pair = question(QuestionKind::Similar, &[(1, 0), (2, 0)]);
+        let waiting = question(QuestionKind::Similar, &[(3, 0), (4, 0)]);
+        put(&state, &waiting, SCORE, 0);
+        let decided = [(pair.clone(), SCORE), (waiting, SCORE)];
+        for second in [5, 7] {
+            state
+                .decide("undo", &decided, Answer::Kept, at(second))
+                .unwrap();
+        }
+        let entries = state.entries(&QuestionKind::ALL).unwrap();
+        let answers: Vec<_> = entries.iter().map(|entry| entry.answered).collect();
+        assert_eq!(answers, [Some((Answer::Kept, at(7))); 2]);
+        assert_eq!(put(&state, &pair, SCORE, 8), 0, "it is not asked again");
+        let queued = state.queued_since(&[QuestionKind::Similar], at(-1));
+        assert_eq!(queued.unwrap(), 1);
+        assert_eq!(
+            state.reopen("undo", None).unwrap(),
+            [1],
+            "what nobody was asked stays decided"
+        );
     }
 }

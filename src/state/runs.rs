@@ -162,6 +162,18 @@ fn insert_pass(tx: &Transaction<'_>, run: i64, row: &PassRow) -> rusqlite::Resul
     Ok(())
 }
 
+/// The columns that `pass_row` reads.
+macro_rules! select_passes {
+    ($rest:literal) => {
+        concat!(
+            "SELECT pass, outcome, succeeded, finished_at, seconds, planned, applied, skipped, failed, residue, findings,
+               refusal, plan_hash
+             FROM passes ",
+            $rest
+        )
+    };
+}
+
 impl StateReader {
     /// The last `limit` runs, latest first.
     ///
@@ -174,15 +186,23 @@ impl StateReader {
         self.rows("read the runs", sql, [limit], run_record)
     }
 
+    /// Whether a run is known.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn has_run(&self, run: &str) -> Result<bool, StateError> {
+        let sql = "SELECT EXISTS(SELECT 1 FROM runs WHERE run = ?1)";
+        self.one("look for a run", sql, [run], |row| row.get(0))
+    }
+
     /// What the passes of a run did, in the order in which they ran.
     ///
     /// # Errors
     ///
     /// When the file cannot be read.
     pub fn passes_of(&self, run: &str) -> Result<Vec<PassRow>, StateError> {
-        let sql = "SELECT pass, outcome, succeeded, finished_at, seconds, planned, applied, skipped, failed, residue,
-                     findings, refusal, plan_hash
-                   FROM passes WHERE run = (SELECT id FROM runs WHERE run = ?1) ORDER BY id";
+        let sql = select_passes!("WHERE run = (SELECT id FROM runs WHERE run = ?1) ORDER BY id");
         self.rows("read the passes of a run", sql, [run], pass_row)
     }
 
@@ -196,16 +216,56 @@ impl StateReader {
         self.one("read the last success", sql, [Name(pass)], latest)
     }
 
-    /// When a run of passes last ended with exit code 0. The answer to a question is a run, too, and no sign that the
-    /// nights go well.
+    /// When a run of at least these passes last ended with exit code 0. A run of some of them, and the answer to a
+    /// question, which is a run too, are no sign that the nights go well.
     ///
     /// # Errors
     ///
     /// When the file cannot be read.
-    pub fn last_successful_run(&self) -> Result<Option<Timestamp>, StateError> {
+    pub fn last_successful_run(
+        &self,
+        passes: &[PassName],
+    ) -> Result<Option<Timestamp>, StateError> {
+        let names: Vec<&str> = passes.iter().map(|pass| pass.as_str()).collect();
         let sql = "SELECT max(finished_at) FROM runs
-                   WHERE exit = 0 AND id IN (SELECT run FROM passes)";
-        self.one("read the last successful run", sql, [], latest)
+                   WHERE exit = 0 AND id IN (SELECT run FROM passes)
+                     AND NOT EXISTS (SELECT 1 FROM json_each(?1) AS asked WHERE NOT EXISTS
+                       (SELECT 1 FROM passes WHERE run = runs.id AND pass = asked.value))";
+        self.one(
+            "read the last successful run",
+            sql,
+            params![Json(&names)],
+            latest,
+        )
+    }
+
+    /// What a pass last did, of the times that it could look at the stores: when it failed before it had a plan, or did
+    /// not run at all, nothing new is known.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn last_look(&self, pass: PassName) -> Result<Option<PassRow>, StateError> {
+        let sql = select_passes!(
+            "WHERE pass = ?1 AND (plan_hash IS NOT NULL OR outcome IN ('idle', 'applied', 'partial'))
+             ORDER BY id DESC LIMIT 1"
+        );
+        let mut rows = self.rows("read what a pass did last", sql, [Name(pass)], pass_row)?;
+        Ok(rows.pop())
+    }
+
+    /// How often the guard has refused the plan of each pass, ever; in order.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn refusals(&self) -> Result<Vec<(PassName, u64)>, StateError> {
+        let sql = "SELECT pass, count(*) FROM passes WHERE refusal IS NOT NULL GROUP BY pass";
+        let mut refusals = self.rows("count the refusals", sql, [], |row| {
+            Ok((row.get::<_, Name<_>>(0)?.0, row.get::<_, Count>(1)?.0))
+        })?;
+        refusals.sort_unstable();
+        Ok(refusals)
     }
 
     /// How often each pass ended in each outcome, ever; in order.
@@ -337,11 +397,17 @@ mod tests {
         ];
         assert_eq!(state.runs(9).unwrap(), all);
         assert_eq!(state.runs(2).unwrap(), all[..2]);
-        assert_eq!(state.last_successful_run().unwrap(), Some(at(3)));
+        let night = |passes: &[PassName]| state.last_successful_run(passes).unwrap();
+        assert_eq!(night(&[PassName::Ttl]), Some(at(3)));
+        assert_eq!(night(&[]), Some(at(3)));
+        assert_eq!(
+            night(&[PassName::Ttl, PassName::Decay]),
+            None,
+            "a run of some passes is no night"
+        );
         state.begin_run(&run("answer", 20)).unwrap();
         state.finish_run("answer", &end(0, 21)).unwrap();
-        let nights = state.last_successful_run().unwrap();
-        assert_eq!(nights, Some(at(3)), "an answer of a person is no night");
+        assert_eq!(night(&[]), Some(at(3)), "an answer of a person is no night");
     }
 
     #[test]
@@ -358,7 +424,38 @@ mod tests {
             "finish the run: run run-1 is not running"
         );
         assert_eq!(state.runs(9).unwrap()[0].end, Some(end(3, 2)));
-        assert_eq!(state.last_successful_run().unwrap(), None);
+        assert_eq!(state.last_successful_run(&[]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_pass_that_could_not_look_leaves_the_last_look_and_only_the_guard_refuses() {
+        let world = World::new();
+        let state = world.main();
+        assert_eq!(state.last_look(PassName::Ttl).unwrap(), None);
+        let with_plan = PassRow {
+            plan_hash: Some("1f".into()),
+            ..pass(PassName::Ttl, "refused", false, 3)
+        };
+        let without = |outcome| PassRow {
+            refusal: None,
+            ..pass(PassName::Ttl, outcome, false, 9)
+        };
+        for (n, row) in [
+            with_plan.clone(),
+            without("failed"),
+            without("skipped"),
+            without("refused"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = format!("run-{n}");
+            state.begin_run(&run(&name, 0)).unwrap();
+            state.record_pass(&name, &row, &[]).unwrap();
+        }
+        assert_eq!(state.last_look(PassName::Ttl).unwrap(), Some(with_plan));
+        assert_eq!(state.last_look(PassName::Decay).unwrap(), None);
+        assert_eq!(state.refusals().unwrap(), [(PassName::Ttl, 1)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.
-pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2];
+pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 const VERSION_1: &str = "
 -- One row: whose state this is. NULL: the store's own.
@@ -160,6 +160,18 @@ CREATE TABLE totals(
 const VERSION_2: &str = "
 -- JSON: which stores the intents of the run were written for. Nothing is known of those of before.
 ALTER TABLE origins ADD COLUMN stores TEXT NOT NULL DEFAULT '{}';
+";
+
+const VERSION_3: &str = "
+-- The run that takes it back, from before either store is touched; NULL again when it had to leave it.
+ALTER TABLE intents ADD COLUMN undo TEXT;
+CREATE INDEX intents_undo ON intents(id) WHERE undo IS NOT NULL AND undone_at IS NULL;
+
+-- Namespaces that are being erased: what a killed run left of one is erased by the next.
+CREATE TABLE forgetting(
+  namespace TEXT PRIMARY KEY,
+  begun_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 ";
 
 /// What a file says it is.

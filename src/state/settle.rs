@@ -48,32 +48,9 @@ impl State {
         })
     }
 
-    /// Marks intents as taken back, in one transaction. Their tombstones go: what they stood for exists again.
-    ///
-    /// # Errors
-    ///
-    /// When one was not done, or was taken back before, or the file cannot be written; then none is marked.
-    pub fn mark_undone(&self, intents: &[IntentId], now: Timestamp) -> Result<(), StateError> {
-        self.write("mark intents as undone", |tx| {
-            for id in intents {
-                let marked = tx
-                    .prepare_cached(
-                        "UPDATE intents SET undone_at = ?2
-                         WHERE id = ?1 AND outcome = 'done' AND undone_at IS NULL",
-                    )?
-                    .execute(params![id.0, At(now)])?;
-                if marked == 0 {
-                    return Err(Fault::Refused(format!("intent {id} is not there to undo")));
-                }
-                tx.prepare_cached("DELETE FROM tombstones WHERE intent = ?1")?
-                    .execute([id.0])?;
-            }
-            Ok(())
-        })
-    }
-
     /// Drops intents that were settled before `before`, and their pre-images, in transactions of a thousand; gives
-    /// their number. Open intents stay however old; so do tombstones, totals, runs and pass results.
+    /// their number. Open intents stay however old, those that are being taken back too; so do tombstones, totals, runs
+    /// and pass results.
     ///
     /// # Errors
     ///
@@ -84,7 +61,8 @@ impl State {
         loop {
             let old = self.rows(
                 "look for old intents",
-                "SELECT id FROM intents WHERE id > ?1 AND settled_at < ?2 ORDER BY id LIMIT ?3",
+                "SELECT id FROM intents WHERE id > ?1 AND settled_at < ?2 AND (undo IS NULL OR undone_at IS NOT NULL)
+                 ORDER BY id LIMIT ?3",
                 params![after, At(before), PRUNED_AT_ONCE],
                 |row| row.get::<_, i64>(0),
             )?;
@@ -213,7 +191,7 @@ mod tests {
     use std::fs;
 
     use super::super::testing::*;
-    use super::super::{ActionResult, Gone, Intent, SkipReason, Tombstone, Total};
+    use super::super::{ActionResult, Gone, Intent, Tombstone, Total};
     use super::*;
     use crate::plan::Reason;
 
@@ -423,35 +401,6 @@ mod tests {
             assert!(!holds(&world, "maria@example.org"), "{size}: whose it was");
             assert_eq!(state.tombstones(at(0)).unwrap().len(), 80);
         }
-    }
-
-    #[test]
-    fn what_is_undone_has_no_tombstone_and_is_undone_once() {
-        let world = World::new();
-        let state = world.main();
-        let intents = [deletion(1), deletion(2), deletion(3)];
-        let ids = state.intend("run-1", PassName::Ttl, &intents).unwrap();
-        let skipped = Settled::Skipped(SkipReason::Changed);
-        state
-            .settle(
-                &[
-                    (ids[0], Settled::Done),
-                    (ids[1], Settled::Done),
-                    (ids[2], skipped),
-                ],
-                at(0),
-            )
-            .unwrap();
-        state.mark_undone(&ids[..1], at(9)).unwrap();
-        for wrong in [ids[0], ids[2], IntentId(99)] {
-            state.mark_undone(&[ids[1], wrong], at(9)).unwrap_err();
-        }
-        let records = state.intents_of_run("run-1", None, 9).unwrap();
-        let undone: Vec<_> = records.iter().map(|record| record.undone_at).collect();
-        assert_eq!(undone, [Some(at(9)), None, None]);
-        let left: Vec<_> = state.tombstones(at(0)).unwrap();
-        assert_eq!(left.len(), 2);
-        assert_eq!(left[0].gone, Gone::Memory(MemoryId::Integer(2)));
     }
 
     #[test]

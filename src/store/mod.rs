@@ -26,6 +26,7 @@ pub mod rows;
 pub mod space;
 pub mod sqlite;
 pub mod swap;
+pub mod traces;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
@@ -82,7 +83,7 @@ impl Stores {
     ) -> Result<Self, Failure> {
         let state = StateDir::new(state_dir, &config.name);
         refuse_half_restored(&state)?;
-        let rows = RowStore::new(&config.rows);
+        let rows = RowStore::new(&config.rows).written_with(access);
         // What does not fit is named at once, in all three.
         let mut problems: Vec<Failure> = Vec::new();
         problems.extend(check_rows(&rows, config, access).err());
@@ -109,6 +110,19 @@ impl Stores {
             vectors,
             state,
         })
+    }
+
+    /// The rows alone, whether the vector store answers or not, and nothing checked: what does not fit is found when a
+    /// row database is opened.
+    #[must_use]
+    pub fn rows_alone(config: &config::Store, state_dir: &Path) -> Self {
+        Self {
+            name: config.name.as_str().into(),
+            config: config.clone(),
+            rows: RowStore::new(&config.rows),
+            vectors: None,
+            state: StateDir::new(state_dir, &config.name),
+        }
     }
 
     /// Who still exists; `None` when the store has no owners table.
@@ -248,6 +262,6 @@ fn check(rows: &RowStore, partition: &Partition, access: Access) -> Result<(), R
     match access {
         // A dry run must find what would keep the run from writing.
         Access::Read => rows.reader(partition)?.explain(),
-        Access::Write => rows.writer(partition).map(drop),
+        Access::Write | Access::Erase => rows.writer(partition).map(drop),
     }
 }

@@ -42,6 +42,8 @@ pub enum Access {
     Read,
     /// Reading and writing.
     Write,
+    /// The same, overwriting what is deleted with zeros.
+    Erase,
 }
 
 /// Why a database could not be opened.
@@ -113,11 +115,16 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, OpenError> {
     let open = || match access {
         Access::Read => open_for_reading(path),
         Access::Write => open_for_writing(path),
+        Access::Erase => {
+            let conn = open_for_writing(path)?;
+            conn.pragma_update(None, "secure_delete", true)?;
+            Ok(conn)
+        }
     };
     let conn = open()
         .and_then(|conn| touch(&conn).map(|()| conn))
         .map_err(|error| explain(path, error))?;
-    if access == Access::Write && conn.is_readonly("main").map_err(OpenError::Sqlite)? {
+    if access != Access::Read && conn.is_readonly("main").map_err(OpenError::Sqlite)? {
         return Err(OpenError::ReadOnly {
             path: path.to_owned(),
         });

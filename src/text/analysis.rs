@@ -10,6 +10,7 @@ use super::negation;
 use super::quantity::Quantity;
 use super::reader::Reader;
 use super::token::tokens;
+use super::wording::Piece;
 
 /// What a word is to a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +109,8 @@ pub struct Analysis {
     pub(crate) normal: [u8; 32],
     /// Digest of the whole text in lower case; only of cut texts.
     pub(crate) whole: Option<[u8; 32]>,
+    /// The words as a merge compares them; none where there are too many to be judged.
+    pub(crate) wording: Box<[Piece]>,
     pub(crate) words: Box<[Word]>,
     pub(crate) quantities: Box<[Quantity]>,
     pub(crate) moments: Box<[Moment]>,
@@ -140,6 +143,7 @@ impl Analysis {
             whole: is_cut.then(|| Sha256::digest(super::fold::lower(text)).into()),
             scopes: negation::scopes(&mut reader.words, &reader.negators, &reader.ends).into(),
             names: reader.names.into(),
+            wording: reader.wording,
             words: reader.words.into(),
             quantities: reader.quantities.into(),
             moments: reader.moments.into(),

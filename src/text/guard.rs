@@ -6,12 +6,14 @@
 //! Policy: a wrong merge destroys a memory, a missed one costs a line in a queue. So whatever can be checked must be the
 //! same on both sides: numbers, times, names, codes, denials, qualifiers, the order of names. In a frame that is
 //! otherwise the same, the words that differ are what the memory says, and the cosine, high whatever they are, says
-//! nothing about them: such a pair is refused. Only texts that say it in other words throughout are left to the cosine.
+//! nothing about them: such a pair is refused. What is left to the cosine are texts that the language lets be said in
+//! either way ([`super::wording`]), and those that say it in other words throughout.
 
 use super::align::{MAX_WORDS, Tie, carries};
 use super::analysis::{Analysis, Class, Word};
 use super::compare::Comparison;
 use super::moment;
+use super::wording;
 
 /// What the guard says of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +82,7 @@ pub fn verdict(comparison: &Comparison<'_>) -> Verdict {
     if a.normal == b.normal {
         return equal(a, b);
     }
-    let checks: [(Check, Difference); 10] = [
+    let checks: [(Check, Difference); 9] = [
         (is_long, Difference::Length),
         (|pair| !pair.is_readable(), Difference::Language),
         (
@@ -93,17 +95,31 @@ pub fn verdict(comparison: &Comparison<'_>) -> Verdict {
         (codes_differ, Difference::Codes),
         (negation_differs, Difference::Negation),
         (qualifiers_differ, Difference::Qualifiers),
-        (order_differs, Difference::Order),
     ];
     for (differs, difference) in checks {
         if differs(comparison) {
             return Verdict::Apart(difference);
         }
     }
+    if comparison.has_contrast() {
+        return Verdict::Apart(Difference::Words);
+    }
+    if is_reworded(comparison) {
+        return Verdict::Alike;
+    }
+    if order_differs(comparison) {
+        return Verdict::Apart(Difference::Order);
+    }
     if words_differ(comparison) {
         return Verdict::Apart(Difference::Words);
     }
     Verdict::Alike
+}
+
+/// Whether the texts differ only in how their language lets one thing be said.
+fn is_reworded(pair: &Comparison<'_>) -> bool {
+    std::ptr::eq(pair.a.lexicon, pair.b.lexicon)
+        && wording::is_one(&pair.a.wording, &pair.b.wording)
 }
 
 /// Texts of equal folded tokens: the same, unless both write accents and write different ones.
@@ -245,16 +261,6 @@ const SHORT: usize = 4;
 const FEW: usize = 2;
 
 fn words_differ(pair: &Comparison<'_>) -> bool {
-    if pair.has_contrast() {
-        return true;
-    }
-    let sequence = |text: &Analysis| -> Vec<Word> {
-        text.words
-            .iter()
-            .filter(|word| !word.is_filler)
-            .copied()
-            .collect()
-    };
     let (a, b) = (sequence(pair.a), sequence(pair.b));
     let (short, long) = if a.len() <= b.len() {
         (&a, &b)
@@ -266,6 +272,20 @@ fn words_differ(pair: &Comparison<'_>) -> bool {
         return false;
     }
     is_frame(pair, common, short.len(), long.len())
+}
+
+/// The words without fillers; next to a figure there are none: "from two to three" is not "two and three".
+fn sequence(text: &Analysis) -> Vec<Word> {
+    let words = &text.words;
+    let is_figure = |at: usize| {
+        words
+            .get(at)
+            .is_some_and(|word| word.class == Class::Figure)
+    };
+    (0..words.len())
+        .filter(|at| !words[*at].is_filler || is_figure(at.wrapping_sub(1)) || is_figure(at + 1))
+        .map(|at| words[at])
+        .collect()
 }
 
 /// Whether the longer text says the shorter one and goes on with something of its own.

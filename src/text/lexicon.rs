@@ -9,7 +9,8 @@
 //! `indefinite` ones introduce something. `negators` differ in reach: `not` and `never` negate what follows, `none` the whole clause, `without` what
 //! stands right behind it, `implied` are verbs that deny what follows them. `qualifiers` must agree before two texts
 //! merge. `same` words count as one; of `kinds` the first of a line stands for any other; `opposites` cannot
-//! both hold: `pairs`, `against` (the first of a line and each other), `exclusive` (any two of a line).
+//! both hold: `pairs`, `against` (the first of a line and each other), `exclusive` (any two of a line). `rewording` is
+//! read by [`super::wording`].
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::fold::{fold, hash32};
 use super::units::{self, UnitId};
+use super::wording::{RawRewording, Rewording};
 
 /// The languages, in the order in which a tie is decided.
 const FILES: [(&str, &str); 3] = [
@@ -152,6 +154,7 @@ pub(crate) struct Lexicon {
     pub(crate) ordinal_suffixes: Vec<String>,
     pub(crate) suffixes: HashMap<String, String>,
     pub(crate) implied: Vec<u32>,
+    pub(crate) rewording: Rewording,
 }
 
 #[derive(Deserialize)]
@@ -168,6 +171,7 @@ struct Raw {
     suffixes: HashMap<String, String>,
     qualifiers: toml::Table,
     words: RawWords,
+    rewording: RawRewording,
     opposites: RawOpposites,
     numbers: HashMap<String, u64>,
     ordinals: RawOrdinals,
@@ -259,6 +263,7 @@ impl Lexicon {
             ordinal_suffixes: list(&raw.ordinals.suffixes),
             suffixes: raw.suffixes.clone(),
             implied: Vec::new(),
+            rewording: Rewording::read(&raw.rewording),
         };
         lexicon.read_words(&raw);
         lexicon.read_negators(&raw.negators);

@@ -27,6 +27,7 @@ mod quantity;
 mod reader;
 mod token;
 mod units;
+mod wording;
 
 pub use analysis::Analysis;
 pub use compare::{Comparison, Context, Disagreements, Frequencies, Possible};

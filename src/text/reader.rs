@@ -12,6 +12,7 @@ use super::names;
 use super::quantity::{self, Dimension, Quantity};
 use super::token::{Case, Ends, Kind, Token};
 use super::units;
+use super::wording::{Piece, wording};
 
 fn digest(tokens: &[Token]) -> [u8; 32] {
     let mut digest = Sha256::new();
@@ -31,6 +32,8 @@ pub(super) struct Reader {
     tokens: Vec<Token>,
     /// Digest of the folded tokens.
     pub(super) normal: [u8; 32],
+    /// The words as a merge compares them.
+    pub(super) wording: Box<[Piece]>,
     pub(super) words: Vec<Word>,
     pub(super) quantities: Vec<Quantity>,
     pub(super) moments: Vec<Moment>,
@@ -56,6 +59,7 @@ impl Reader {
         Self {
             lexicon,
             normal: digest(&tokens),
+            wording: wording(lexicon, &tokens),
             words: Vec::with_capacity(tokens.len()),
             ends: Vec::with_capacity(tokens.len()),
             tokens,
@@ -376,6 +380,7 @@ fn expand(lexicon: &'static Lexicon, tokens: Vec<Token>) -> Vec<Token> {
             continue;
         }
         let last = parts.len() - 1;
+        let owns = last == 0 && token.fold.ends_with("'s");
         for (place, part) in parts.into_iter().enumerate() {
             expanded.push(Token {
                 fold: part,
@@ -386,6 +391,7 @@ fn expand(lexicon: &'static Lexicon, tokens: Vec<Token>) -> Vec<Token> {
                     Ends::Nothing
                 },
                 begins: token.begins && place == 0,
+                owns,
                 case: if place == 0 { token.case } else { Case::Lower },
                 kind: Kind::Word,
             });

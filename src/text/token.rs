@@ -26,6 +26,8 @@ pub(crate) struct Token {
     pub(crate) ends: Ends,
     /// Whether it begins a sentence.
     pub(crate) begins: bool,
+    /// Whether it is the owner of what follows: a word that lost its `'s`.
+    pub(crate) owns: bool,
 }
 
 /// What a token is.
@@ -143,6 +145,7 @@ impl Cutter {
             case: case(text),
             ends: Ends::Nothing,
             begins: std::mem::take(&mut self.begins),
+            owns: false,
         });
     }
 

@@ -16,6 +16,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod by_hand;
 mod fading;
 mod folding;
 mod snapshot;
@@ -160,7 +161,9 @@ fn story(backend: Backend, failpoint: &str) -> String {
 /// one file.
 fn reached() -> impl Iterator<Item = Failpoint> {
     use Failpoint::{
+        ForgetBefore, ForgetBegun, ForgetOverwritten, ForgetStateBefore, ForgetStateDone,
         PruneTenant, PutBackBefore, PutBackDone, QueueBefore, QueueWritten, ReplayTenant,
+        UndoBefore, UndoBegun, UndoSettleBefore, UndoSettled,
     };
     let elsewhere = [
         PutBackBefore,
@@ -169,6 +172,15 @@ fn reached() -> impl Iterator<Item = Failpoint> {
         PruneTenant,
         QueueBefore,
         QueueWritten,
+        UndoBefore,
+        UndoBegun,
+        UndoSettleBefore,
+        UndoSettled,
+        ForgetBefore,
+        ForgetBegun,
+        ForgetStateBefore,
+        ForgetStateDone,
+        ForgetOverwritten,
     ];
     let elsewhere = elsewhere
         .into_iter()

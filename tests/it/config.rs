@@ -145,7 +145,8 @@ fn a_command_line_that_makes_no_sense_is_refused() {
         &["--at", "+1d"],
         &["--frobnicate"],
         &["nap"],
-        &[],
+        &["--only", "ttl"],
+        &["--accept", "0123"],
     ] {
         world.run(args).expect(2);
     }

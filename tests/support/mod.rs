@@ -19,6 +19,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+pub mod daemon;
+pub mod page;
 pub mod qdrant;
 
 pub const DAY: i64 = 86_400;
@@ -58,6 +60,8 @@ pub struct World {
     pub dir: TempDir,
     pub points: Points,
     pub config: String,
+    /// Three in the morning, UTC, of the night that lies before it.
+    pub three: i64,
     next: i64,
 }
 
@@ -96,6 +100,7 @@ impl World {
             dir,
             points,
             config: String::new(),
+            three: now() + (3 * 3600 - now()).rem_euclid(DAY),
             next: 1,
         };
         world.rows().execute_batch(SCHEMA).expect("schema");
@@ -115,9 +120,9 @@ settle = "0s"
 min_age = "0s"
 [pass.review]
 enabled = false
-[pass.snapshot]
-enabled = false
 [pass.contradictions]
+enabled = false
+[pass.snapshot]
 enabled = false
 [[store]]
 name = "agent"

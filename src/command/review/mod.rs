@@ -4,6 +4,7 @@ use crate::answer::{self, Answered};
 use crate::cli::{EntryArgs, Global, ReviewArgs, ReviewVerb};
 use crate::clock;
 use crate::config::{self, Config};
+use crate::engine;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Out;
@@ -54,7 +55,7 @@ pub(super) fn answer(verb: &ReviewVerb, global: &Global, out: &mut Out) -> Resul
     };
     let store = store_of(&config, args)?;
     let command = format!("review {name} {}", args.entry);
-    let options = super::run::fresh(clock::now(), &command);
+    let options = engine::Options::new(clock::now(), &command);
     let answered = match verb {
         Ok(verb) => {
             let stop = super::run::stop_on_signals()?;

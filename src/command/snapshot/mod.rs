@@ -57,7 +57,7 @@ fn now(config: &Config, names: &[String], out: &mut Out) -> Result<Exit, Failure
         stop: &stop,
         progress: &Silent,
     };
-    let options: Options = super::run::fresh(clock::now(), "snapshot now");
+    let options = Options::new(clock::now(), "snapshot now");
     for store in wanted(config, names)? {
         let manifest = engine::take_now(config, store, &options, &cx)?;
         PairLine::of(&manifest, None).print(out);
@@ -100,7 +100,7 @@ fn restore(
         stop: &stop,
         progress: &Silent,
     };
-    let options = super::run::fresh(clock::now(), &format!("snapshot restore {pair}"));
+    let options = Options::new(clock::now(), &format!("snapshot restore {pair}"));
     let pair = Shelf::new(&store.pairs)
         .find(pair)
         .map_err(|error| Failure::from(&error))?;

@@ -140,6 +140,9 @@ struct Deed {
     at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     undone_at: Option<Timestamp>,
+    /// The run that took it back; without a time it has only begun to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undone_by: Option<String>,
     /// The memory that it went along with, when it was hidden behind another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     with: Option<String>,
@@ -404,8 +407,17 @@ impl Deed {
             outcome: record.settled.map_or("open", |(how, _)| how.as_str()),
             at: record.settled.map(|(_, at)| at),
             undone_at: record.undone_at,
+            undone_by: record.undo.clone(),
             with: main.filter(|main| main != id),
         }
+    }
+
+    fn undone(&self) -> Option<String> {
+        let by = self.undone_by.as_ref()?;
+        Some(match self.undone_at {
+            Some(at) => format!("undone at {at:.0} by run {by}"),
+            None => format!("being undone by run {by}"),
+        })
     }
 
     fn of_tombstone(stone: &Tombstone) -> Self {
@@ -417,6 +429,7 @@ impl Deed {
             outcome: if stone.erased { "erased" } else { "done" },
             at: Some(stone.at),
             undone_at: None,
+            undone_by: None,
             with: None,
         }
     }
@@ -428,8 +441,8 @@ impl Deed {
         parts.extend(self.with.as_ref().map(|with| format!("with {with}")));
         parts.extend(self.reason.map(|reason| reason.to_string()));
         parts.push(self.outcome.to_owned());
-        parts.extend(self.undone_at.map(|at| format!("undone at {at:.0}")));
         parts.extend(self.run.as_ref().map(|run| format!("run {run}")));
+        parts.extend(self.undone());
         parts.join("  ")
     }
 }

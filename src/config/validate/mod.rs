@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use super::checks::Checks;
 use super::raw;
 use super::units::Ratio;
-use super::{Config, ConfigError, Env, Guard, Metrics, Schedule, cron, source};
+use super::{Config, ConfigError, Cron, Env, Guard, Metrics, Schedule, source};
 
 mod passes;
 mod rows;
@@ -94,16 +94,18 @@ fn config(file: raw::File, env: &Env, checks: &mut Checks) -> Config {
 }
 
 fn schedule(raw: &raw::Schedule, checks: &mut Checks) -> Schedule {
+    let nightly = Cron::nightly();
     let zone = "an IANA zone such as \"UTC\" or \"America/Sao_Paulo\"";
     Schedule {
-        cron: checks.value(&raw.cron, "0 3 * * *".to_owned(), cron::ALLOWED, |value| {
-            let text = value.as_str().filter(|text| cron::is_valid(text))?;
-            Some(text.to_owned())
+        cron: checks.value(&raw.cron, nightly, Cron::ALLOWED, |value| {
+            Cron::parse(value.as_str()?)
         }),
         timezone: checks.value(&raw.timezone, TimeZone::UTC, zone, |value| {
             source::zone_of(value.as_str()?)
         }),
         catch_up: checks.flag(&raw.catch_up, true),
+        max_run: checks.positive_duration(&raw.max_run, Duration::from_hours(6)),
+        retry_for: checks.duration(&raw.retry_for, Duration::from_hours(1)),
     }
 }
 

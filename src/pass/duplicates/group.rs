@@ -18,7 +18,7 @@ use super::super::ttl::Deadline;
 use super::super::{Cx, PassError};
 use super::cluster::Components;
 use super::kernel::{Found, Index, KernelError, Limited, Query, Setup, Vectors};
-use super::similar::Asked;
+use super::similar::{Asked, Kept};
 use super::stars::{Fold, Near, stars};
 
 /// Pairs near enough to be merged that are kept in memory, at the most: eight bytes each.
@@ -82,7 +82,8 @@ impl Group<'_> {
             return Ok(outcome);
         }
         let pairs = self.pairs(levels, &is_new, cx)?;
-        let folds = self.folds(plan, reader, levels, pairs.as_ref())?;
+        let kept = asked.kept(&self.partition.name, self.namespace, self.members);
+        let folds = self.folds(plan, reader, levels, pairs.as_ref(), &kept)?;
         outcome.merges = folds.iter().map(|fold| self.merge(*fold)).collect();
         if let Some(pairs) = pairs {
             outcome.questions = self.questions(levels, pairs.clusters, &folds, asked);
@@ -142,6 +143,7 @@ impl Group<'_> {
         reader: &Reader,
         levels: &Levels,
         pairs: Option<&Pairs>,
+        kept: &Kept,
     ) -> Result<Vec<Fold>, PassError> {
         let alike = self.same_letters();
         let near = self.near(plan, pairs);
@@ -153,6 +155,7 @@ impl Group<'_> {
                 &self.members[member as usize],
             );
             if goes.pinned
+                || kept.apart(survivor, member)
                 || stays.rank.is_trusted_less(&goes.rank)
                 || !stays.deadline.outlives(goes.deadline)
             {

@@ -18,6 +18,22 @@ pub(super) struct Asked {
     entries: HashMap<(Arc<str>, Namespace), Vec<Entry>>,
 }
 
+/// Members that a person keeps apart from each other: the answers that name each.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    answers: HashMap<u32, BTreeSet<usize>>,
+}
+
+impl Kept {
+    /// Whether one answer names both.
+    pub(super) fn apart(&self, a: u32, b: u32) -> bool {
+        match (self.answers.get(&a), self.answers.get(&b)) {
+            (Some(a), Some(b)) => !a.is_disjoint(b),
+            _ => false,
+        }
+    }
+}
+
 impl Asked {
     /// Those that are open, or were answered by a person.
     pub(super) fn new(entries: Vec<Entry>) -> Self {
@@ -33,6 +49,32 @@ impl Asked {
             }
         }
         asked
+    }
+
+    /// Which of the members a person keeps apart, as long as both are as they were.
+    pub(super) fn kept(
+        &self,
+        partition: &Arc<str>,
+        namespace: &Namespace,
+        members: &[Live],
+    ) -> Kept {
+        let mut kept = Kept::default();
+        let places: HashMap<&MemoryId, (u32, Version)> = (0..)
+            .zip(members)
+            .map(|(at, live)| (&live.id, (at, live.fingerprint)))
+            .collect();
+        let is_kept = |entry: &&Entry| matches!(entry.answered, Some((Answer::Kept, _)));
+        let entries = self.about(partition, namespace).iter().filter(is_kept);
+        for (number, entry) in entries.enumerate() {
+            for member in &entry.question.members {
+                if let Some((at, fingerprint)) = places.get(&member.id)
+                    && *fingerprint == member.fingerprint
+                {
+                    kept.answers.entry(*at).or_default().insert(number);
+                }
+            }
+        }
+        kept
     }
 
     fn about(&self, partition: &Arc<str>, namespace: &Namespace) -> &[Entry] {

@@ -2,8 +2,8 @@
 //!
 //! A mark is one column of the row: `valid_to`, `deleted_at`, `superseded_by` or `confirmed_at`. Folding a memory into a survivor marks
 //! it, or deletes it where the schema has no mark, and in the same savepoint carries over to the survivor how often and
-//! when the memory was used and since when it has been known. What is done is done once: a row that bears the mark
-//! already is not marked again, and nothing is carried over twice.
+//! when the memory was used and since when it has been known (see `carry`). What is done is done once: a row that bears
+//! the mark already is not marked again, and nothing is carried over twice. Taking it back is in [`super::restore`].
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,8 +15,7 @@ use super::mapping::{BoundRole, Mapping};
 use super::schema::quoted;
 use super::writer::{Fate, Writer, refused};
 use super::{RowError, time, value};
-use crate::clock::Timestamp;
-use crate::memory::{MemoryId, Moment, Role, TimeToLive};
+use crate::memory::{MemoryId, Moment, Role};
 use crate::plan::{Mark, Survivor};
 use crate::store::image::{RowImage, SqlValue, Unit};
 
@@ -82,70 +81,46 @@ impl Mapping {
             .filter_map(|role| self.role(role)?.column.as_deref())
     }
 
-    /// What the survivor takes over from a memory that is folded into it, as the columns to set: the sum of the uses,
-    /// the later last use, the earlier creation. Values are copied as they stand. A creation that a time to live counts
-    /// from stays, and so does every time of a schema that overwrites nothing.
-    fn carried(&self, survivor: &RowImage, gone: &RowImage) -> Vec<(String, SqlValue)> {
-        let mut set = Vec::new();
-        let column = |role| {
-            self.role(role)
-                .and_then(|role| Some((role, role.column.as_deref()?)))
+    /// Whether a row bears a mark.
+    pub(super) fn bears(&self, row: &RowImage, mark: &Mark) -> bool {
+        let Some((role, value)) = self
+            .role(role_of(mark))
+            .and_then(|role| Some((role, row.get(role.column.as_deref()?)?)))
+        else {
+            return false;
         };
-        if let Some((_, name)) = column(Role::Uses)
-            && let (Some(ours), Some(theirs)) = (survivor.get(name), gone.get(name))
-            && let Some(sum) = added(ours, theirs)
-        {
-            set.push((name.to_owned(), sum));
-        }
-        let mut take = |role, is_better: fn(Moment, Moment) -> bool| {
-            let Some((role, name)) = column(role) else {
-                return;
-            };
-            if let (Some(ours), Some(theirs)) = (survivor.get(name), gone.get(name))
-                && is_better(moment(role, theirs), moment(role, ours))
-            {
-                set.push((name.to_owned(), theirs.clone()));
+        match mark {
+            // A coarse column holds the day, or the second, in which it is.
+            Mark::Ended { at } | Mark::Deleted { at } => {
+                moment(role, value).earliest().is_some_and(|set| set <= *at)
             }
-        };
-        take(Role::LastUsedAt, |theirs, ours| match (theirs, ours) {
-            (Moment::At { latest, .. }, Moment::Absent) => latest > Timestamp::UNIX_EPOCH,
-            (Moment::At { latest, .. }, Moment::At { latest: ours, .. }) => latest > ours,
-            _ => false,
-        });
-        if !self.marks().ended && self.lives_for_ever(survivor) {
-            take(Role::CreatedAt, |theirs, ours| match (theirs, ours) {
-                (Moment::At { latest, .. }, Moment::At { latest: ours, .. }) => latest < ours,
-                _ => false,
-            });
+            // An earlier confirmation is another one.
+            Mark::Confirmed { at } => match moment(role, value) {
+                Moment::At { earliest, latest } => earliest <= *at && *at <= latest,
+                Moment::Absent | Moment::Unreadable => false,
+            },
+            Mark::Superseded { by } => {
+                value::reference_of(value::as_ref(value), self.ids).as_ref() == Some(by)
+            }
         }
-        set
     }
 
-    fn lives_for_ever(&self, row: &RowImage) -> bool {
-        let Some(role) = self.role(Role::Ttl) else {
-            return true;
-        };
-        let life = role.column.as_deref().and_then(|name| row.get(name));
-        life.is_some_and(|life| self.ttl_of(life) == TimeToLive::Forever)
+    /// The column that a mark sets.
+    pub(super) fn column(&self, mark: &Mark) -> Result<(&BoundRole, &str), RowError> {
+        let role = self.role(role_of(mark));
+        role.and_then(|role| Some((role, role.column.as_deref()?)))
+            .ok_or_else(|| {
+                RowError::schema(format!(
+                    "table {:?} has no {} that can be set",
+                    self.table.name,
+                    name_of(mark)
+                ))
+            })
     }
 }
 
-fn moment(role: &BoundRole, value: &SqlValue) -> Moment {
+pub(super) fn moment(role: &BoundRole, value: &SqlValue) -> Moment {
     time::decode(value::as_ref(value), &role.time)
-}
-
-/// The sum of two counters, in the storage class of the first; `None` when there is nothing to add.
-fn added(ours: &SqlValue, theirs: &SqlValue) -> Option<SqlValue> {
-    let theirs = value::count_of(value::as_ref(theirs)).filter(|uses| *uses > 0)?;
-    let known = match ours {
-        SqlValue::Null => 0,
-        ours => value::count_of(value::as_ref(ours))?,
-    };
-    let sum = i64::try_from(known.checked_add(theirs)?).ok()?;
-    Some(match ours {
-        SqlValue::Text(_) => SqlValue::Text(sum.to_string().into_bytes()),
-        _ => SqlValue::Integer(sum),
-    })
 }
 
 impl Writer {
@@ -170,7 +145,7 @@ impl Writer {
     pub fn is_marked(&self, id: &MemoryId, mark: &Mark) -> Result<bool, RowError> {
         let row = self.bound.mapping.fetch(&self.conn, id);
         let row = row.map_err(RowError::sqlite("read a memory"))?;
-        Ok(row.is_some_and(|row| self.bears(&row, mark)))
+        Ok(row.is_some_and(|row| self.bound.mapping.bears(&row, mark)))
     }
 
     fn change_together(&self, changes: &[Change]) -> Result<Vec<Fate>, RowError> {
@@ -180,7 +155,7 @@ impl Writer {
                 change
                     .mark
                     .as_ref()
-                    .map(|mark| self.column(mark))
+                    .map(|mark| self.bound.mapping.column(mark))
                     .transpose()
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -227,7 +202,7 @@ impl Writer {
             Err(error) => return Err(RowError::sqlite("compare memories")(error)),
             Ok(None) => return Ok(Fate::Absent),
             Ok(Some(row)) if row != *root => {
-                let is_done = self.bears(&row, marking.mark);
+                let is_done = self.bound.mapping.bears(&row, marking.mark);
                 return Ok(if is_done {
                     Fate::Removed
                 } else {
@@ -247,7 +222,7 @@ impl Writer {
                 && (matches!(marking.mark, Mark::Confirmed { .. })
                     || writer
                         .current(root)?
-                        .is_none_or(|row| writer.bears(&row, marking.mark))))
+                        .is_none_or(|row| writer.bound.mapping.bears(&row, marking.mark))))
         })
     }
 
@@ -336,45 +311,6 @@ impl Writer {
         }
         let sql = mapping.table.update_sql(columns.iter().map(String::as_str));
         self.execute(&sql, &mapping.table, survivor, &values)
-    }
-
-    /// Whether a row bears a mark.
-    fn bears(&self, row: &RowImage, mark: &Mark) -> bool {
-        let mapping = &self.bound.mapping;
-        let Some((role, value)) = mapping
-            .role(role_of(mark))
-            .and_then(|role| Some((role, row.get(role.column.as_deref()?)?)))
-        else {
-            return false;
-        };
-        match mark {
-            // A coarse column holds the day, or the second, in which it is.
-            Mark::Ended { at } | Mark::Deleted { at } => {
-                moment(role, value).earliest().is_some_and(|set| set <= *at)
-            }
-            // An earlier confirmation is another one.
-            Mark::Confirmed { at } => match moment(role, value) {
-                Moment::At { earliest, latest } => earliest <= *at && *at <= latest,
-                Moment::Absent | Moment::Unreadable => false,
-            },
-            Mark::Superseded { by } => {
-                value::reference_of(value::as_ref(value), mapping.ids).as_ref() == Some(by)
-            }
-        }
-    }
-
-    /// The column that a mark sets.
-    fn column(&self, mark: &Mark) -> Result<(&BoundRole, &str), RowError> {
-        let mapping = &self.bound.mapping;
-        let role = mapping.role(role_of(mark));
-        role.and_then(|role| Some((role, role.column.as_deref()?)))
-            .ok_or_else(|| {
-                RowError::schema(format!(
-                    "table {:?} has no {} that can be set",
-                    mapping.table.name,
-                    name_of(mark)
-                ))
-            })
     }
 
     /// What a mark sets its column to. A time is written as the column is written elsewhere; in an empty column, as the

@@ -15,7 +15,9 @@ use rusqlite::Connection;
 
 use crate::config;
 use crate::store::MAIN;
+use crate::store::sqlite::Access;
 
+mod carry;
 mod chains;
 mod dependents;
 mod edges;
@@ -28,6 +30,7 @@ mod owners;
 mod reader;
 mod restore;
 mod schema;
+mod scrub;
 pub mod time;
 mod value;
 mod writer;
@@ -39,7 +42,7 @@ pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, Standing};
 pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
-pub use restore::{LeftReason, LeftRow, Restored};
+pub use restore::{LeftReason, LeftRow, Restored, Return, Takeover};
 pub use writer::{Fate, Wanted, Writer};
 
 use mapping::TENANT;
@@ -48,6 +51,8 @@ use mapping::TENANT;
 #[derive(Debug, Clone)]
 pub struct RowStore {
     rows: Arc<config::Rows>,
+    /// Whether writers overwrite what they delete.
+    erases: bool,
 }
 
 /// One row database.
@@ -69,6 +74,16 @@ impl RowStore {
     pub fn new(rows: &config::Rows) -> Self {
         Self {
             rows: Arc::new(rows.clone()),
+            erases: false,
+        }
+    }
+
+    /// The same store, whose writers overwrite what they delete if `access` says so.
+    #[must_use]
+    pub(in crate::store) fn written_with(self, access: Access) -> Self {
+        Self {
+            erases: access == Access::Erase,
+            ..self
         }
     }
 
@@ -177,7 +192,12 @@ impl RowStore {
     /// As [`Self::reader`]; also when a statement that would write cannot be compiled.
     pub fn writer(&self, partition: &Partition) -> Result<Writer, RowError> {
         require_own_file(partition)?;
-        Writer::open(partition, Arc::clone(&self.rows))
+        let access = if self.erases {
+            Access::Erase
+        } else {
+            Access::Write
+        };
+        Writer::open(partition, Arc::clone(&self.rows), access)
     }
 
     /// The one row database of a store without tenants.

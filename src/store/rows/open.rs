@@ -15,9 +15,9 @@ pub(super) fn reader(path: &Path) -> Result<Connection, RowError> {
     open(path, Access::Read)
 }
 
-/// Opens a database for writing.
-pub(super) fn writer(path: &Path) -> Result<Connection, RowError> {
-    open(path, Access::Write)
+/// Opens a database for writing, [`Access::Write`] or [`Access::Erase`].
+pub(super) fn writer(path: &Path, access: Access) -> Result<Connection, RowError> {
+    open(path, access)
 }
 
 fn open(path: &Path, access: Access) -> Result<Connection, RowError> {

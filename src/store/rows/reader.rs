@@ -247,6 +247,17 @@ impl Reader {
         self.pragma("journal_mode")
     }
 
+    /// How many bytes of the file are free pages, which `VACUUM` would give back.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn free_bytes(&self) -> Result<u64, RowError> {
+        let pages: u32 = self.pragma("freelist_count")?;
+        let size: u32 = self.pragma("page_size")?;
+        Ok(u64::from(pages) * u64::from(size))
+    }
+
     /// How many rows of the whole file violate a foreign key, enforced or not. `None` when a key names columns of its
     /// parent that are no key there, so that `SQLite` cannot check it.
     ///
@@ -291,8 +302,8 @@ impl Reader {
 /// One state of a row database.
 #[derive(Debug)]
 pub struct Snapshot {
-    conn: Connection,
-    bound: RefCell<Arc<Bound>>,
+    pub(super) conn: Connection,
+    pub(super) bound: RefCell<Arc<Bound>>,
 }
 
 /// Why a memory must be left alone.

@@ -1,20 +1,59 @@
-//! Putting back what was removed.
+//! Putting back what was removed, and taking marks back.
 //!
 //! Rows are inserted as they were, rowid included, parents before children, and never over a row that exists by now:
-//! that one is left, and named. A row that would come back without its parent is left, too.
+//! that one is left, and named. A row that would come back without its parent is left, too. A mark is taken back from a
+//! row that still bears it and that nobody has edited since. In the same transaction the memory that took over hands
+//! back what it got (see `carry`), and only then: what is back already is left as it is, so nothing is handed back twice.
 
 use std::sync::Arc;
 
-use rusqlite::{TransactionBehavior, params_from_iter};
+use rusqlite::{Connection, TransactionBehavior, params_from_iter};
 
+use super::reader::{Bound, Snapshot};
 use super::writer::{Writer, refused};
 use super::{RowError, value};
-use crate::memory::MemoryId;
+use crate::memory::{MemoryId, Role};
+use crate::plan::{Mark, Survivor};
 use crate::store::image::{RowImage, SqlValue, Unit};
+
+/// One memory that is to be as it was before it was removed, marked, or folded into another one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Return {
+    /// What was taken.
+    pub unit: Unit,
+    /// How it was marked; `None` when its row was deleted.
+    pub mark: Option<Mark>,
+    /// The memory that took over.
+    pub takeover: Option<Takeover>,
+}
+
+/// The memory that took over from another one, which returns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Takeover {
+    /// Which, and what it was apart from when and how often it was used.
+    pub survivor: Survivor,
+    /// Its row as it was before.
+    pub stays: RowImage,
+    /// The rows of the memories that stay folded into it.
+    pub others: Vec<RowImage>,
+}
+
+impl From<Unit> for Return {
+    /// A memory whose row was deleted, and that nobody took over from.
+    fn from(unit: Unit) -> Self {
+        Self {
+            unit,
+            mark: None,
+            takeover: None,
+        }
+    }
+}
 
 /// What became of one unit that was put back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
+    /// Whether the memory itself is as it was.
+    pub is_back: bool,
     /// Rows that are again as they were, those that still were included.
     pub rows: u64,
     /// Rows that were left as they are, or left out.
@@ -37,6 +76,10 @@ pub struct LeftRow {
 pub enum LeftReason {
     /// A row with its key exists by now, and is another one.
     Exists,
+    /// It was changed since it was marked, or since it took over from another memory.
+    Changed,
+    /// It was only marked, and is not there any more.
+    Gone,
     /// A row that it refers to does not exist, or was left itself.
     ParentGone,
     /// A constraint or trigger refuses it.
@@ -45,17 +88,104 @@ pub enum LeftReason {
     SchemaChanged,
 }
 
+/// What of a memory that is to return is there now.
+enum Standing {
+    /// It is as it was.
+    Back,
+    /// Its row was deleted, and there is none.
+    Absent,
+    /// Its row bears the mark, and is otherwise as it was.
+    Marked,
+    /// It has to be left.
+    Left(LeftReason),
+}
+
+impl Bound {
+    /// The row as it is now, by its key.
+    pub(super) fn current(
+        &self,
+        conn: &Connection,
+        row: &RowImage,
+    ) -> rusqlite::Result<Option<RowImage>> {
+        let table = self.dependents.table(&row.table);
+        match table.and_then(|table| Some((table, table.key_of(row)?))) {
+            Some((table, key)) => table.fetch(conn, &key),
+            None => Ok(None),
+        }
+    }
+
+    fn standing(&self, conn: &Connection, item: &Return) -> rusqlite::Result<Standing> {
+        let root = &item.unit.root;
+        let fits = self.dependents.table(&root.table);
+        if !fits.is_some_and(|table| table.fits(root)) {
+            return Ok(Standing::Left(LeftReason::SchemaChanged));
+        }
+        let current = self.current(conn, root)?;
+        Ok(match (current, &item.mark) {
+            (Some(row), _) if row == *root => Standing::Back,
+            (None, None) => Standing::Absent,
+            (Some(_), None) => Standing::Left(LeftReason::Exists),
+            (None, Some(_)) => Standing::Left(LeftReason::Gone),
+            (Some(row), Some(mark)) if self.is_only_marked(&row, root, mark) => Standing::Marked,
+            (Some(_), Some(_)) => Standing::Left(LeftReason::Changed),
+        })
+    }
+
+    /// Whether a row bears a mark and is otherwise as it was, apart from when it was last touched: a trigger may write
+    /// that down at every change.
+    fn is_only_marked(&self, row: &RowImage, root: &RowImage, mark: &Mark) -> bool {
+        let mapping = &self.mapping;
+        let Ok((_, marked)) = mapping.column(mark) else {
+            return false;
+        };
+        let touched = [
+            Role::UpdatedAt,
+            Role::LastUsedAt,
+            Role::Uses,
+            Role::Salience,
+        ];
+        let touched = touched.map(|role| mapping.role(role)?.column.as_deref());
+        let may_differ = |name: &str| name == marked || touched.contains(&Some(name));
+        mapping.bears(row, mark)
+            && row.columns.len() == root.columns.len()
+            && row
+                .columns
+                .iter()
+                .zip(&root.columns)
+                .all(|(is, was)| is == was || (is.0 == was.0 && may_differ(&is.0)))
+    }
+}
+
+impl Snapshot {
+    /// What would keep each memory from returning, as far as a look at its own row tells: a constraint or a trigger
+    /// shows only when it is tried.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn foresee(&self, returns: &[Return]) -> Result<Vec<Option<LeftReason>>, RowError> {
+        let look = |item| {
+            Ok(match self.bound.borrow().standing(&self.conn, item)? {
+                Standing::Left(reason) => Some(reason),
+                Standing::Back | Standing::Absent | Standing::Marked => None,
+            })
+        };
+        let looks: rusqlite::Result<_> = returns.iter().map(look).collect();
+        looks.map_err(RowError::sqlite("compare memories"))
+    }
+}
+
 impl Writer {
-    /// Puts units back, in one transaction. When the memory of a unit is left, so is everything that went with it.
+    /// Puts memories back, in one transaction. When one is left, so is everything that went with it.
     ///
     /// # Errors
     ///
     /// When the transaction could not be committed; then nothing was put back.
-    pub fn put_back(&mut self, units: &[Unit]) -> Result<Vec<Restored>, RowError> {
+    pub fn put_back(&mut self, returns: &[Return]) -> Result<Vec<Restored>, RowError> {
         self.rebind()?;
         let transaction = self.begin(TransactionBehavior::Immediate)?;
         self.require_bound()?;
-        let put_back = self.put_back_all(units);
+        let put_back = self.put_back_all(returns);
         let restored = put_back.map_err(RowError::sqlite("put back memories"))?;
         transaction
             .commit()
@@ -64,24 +194,14 @@ impl Writer {
     }
 
     /// All memories first, then what hangs on them: a row may hang on two.
-    fn put_back_all(&self, units: &[Unit]) -> rusqlite::Result<Vec<Restored>> {
-        let mut all = vec![Restored::default(); units.len()];
-        let mut roots = Vec::with_capacity(units.len());
-        for (unit, restored) in units.iter().zip(&mut all) {
-            let root = self.insert(&unit.root)?;
-            roots.push(root.is_none());
-            self.note(restored, &unit.root, root);
-            if root.is_some() {
-                continue;
-            }
-            for row in unit.behind.iter().rev() {
-                let reason = self.insert(row)?;
-                self.note(restored, row, reason);
-            }
+    fn put_back_all(&self, returns: &[Return]) -> rusqlite::Result<Vec<Restored>> {
+        let mut all = vec![Restored::default(); returns.len()];
+        for (item, restored) in returns.iter().zip(&mut all) {
+            self.put_back_memory(item, restored)?;
         }
-        for ((unit, restored), is_back) in units.iter().zip(&mut all).zip(&roots) {
-            let children = if *is_back { &unit.children[..] } else { &[] };
-            for row in children.iter().rev() {
+        let units = || returns.iter().map(|item| &item.unit);
+        for (unit, restored) in units().zip(&mut all).filter(|(_, it)| it.is_back) {
+            for row in unit.children.iter().rev() {
                 let reason = if self.bound.dependents.has_its_parents(&self.conn, row)? {
                     self.insert(row)?
                 } else {
@@ -90,14 +210,114 @@ impl Writer {
                 self.note(restored, row, reason);
             }
         }
-        for ((unit, restored), is_back) in units.iter().zip(&mut all).zip(&roots) {
-            let detached = if *is_back { &unit.detached[..] } else { &[] };
-            for row in detached {
+        for (unit, restored) in units().zip(&mut all).filter(|(_, it)| it.is_back) {
+            for row in &unit.detached {
                 let reason = self.attach(row)?;
                 self.note(restored, row, reason);
             }
         }
         Ok(all)
+    }
+
+    /// Puts back a memory with those hidden behind it, or takes its mark back.
+    fn put_back_memory(&self, item: &Return, restored: &mut Restored) -> rusqlite::Result<()> {
+        let Return {
+            unit,
+            mark,
+            takeover,
+        } = item;
+        let standing = self.bound.standing(&self.conn, item)?;
+        let reason = match (&standing, mark) {
+            (Standing::Left(reason), _) => Some(*reason),
+            (Standing::Marked, Some(mark)) => self.unmark(&unit.root, mark)?,
+            _ => self.insert(&unit.root)?,
+        };
+        restored.is_back = reason.is_none();
+        self.note(restored, &unit.root, reason);
+        if !restored.is_back {
+            return Ok(());
+        }
+        if let Some(takeover) = takeover
+            .as_ref()
+            .filter(|_| !matches!(standing, Standing::Back))
+        {
+            let kept = self.hand_back(takeover, &unit.root)?;
+            restored.left.extend(kept);
+        }
+        for row in unit.behind.iter().rev() {
+            let reason = self.insert(row)?;
+            self.note(restored, row, reason);
+        }
+        Ok(())
+    }
+
+    /// Sets the column of a mark to what it was.
+    fn unmark(&self, root: &RowImage, mark: &Mark) -> rusqlite::Result<Option<LeftReason>> {
+        let table = &self.bound.mapping.table;
+        let column = self.bound.mapping.column(mark).ok();
+        let Some((column, was, key)) = column.and_then(|(_, column)| {
+            Some((column, root.get(column)?, table.key_of(root)?.values()))
+        }) else {
+            return Ok(Some(LeftReason::SchemaChanged));
+        };
+        let values = std::iter::once(was.clone()).chain(key);
+        self.attempt(
+            &table.update_sql([column]),
+            params_from_iter(values),
+            || {
+                let row = self.current(root)?;
+                Ok(row.is_some_and(|row| row.get(column) == Some(was)))
+            },
+        )
+    }
+
+    /// Takes from the memory that took over what it got. Gives the row when it has to be left as it is.
+    fn hand_back(&self, takeover: &Takeover, gone: &RowImage) -> rusqlite::Result<Option<LeftRow>> {
+        let mapping = &self.bound.mapping;
+        let Takeover {
+            survivor,
+            stays,
+            others,
+        } = takeover;
+        if mapping.carried(stays, gone).is_empty() {
+            return Ok(None);
+        }
+        let left = |reason| {
+            Some(LeftRow {
+                table: mapping.table.name.clone(),
+                memory: Some(survivor.id.clone()),
+                reason,
+            })
+        };
+        let Some(now) = mapping.fetch(&self.conn, &survivor.id)? else {
+            return Ok(left(LeftReason::Gone));
+        };
+        if mapping.essence(&now) != survivor.essence {
+            return Ok(left(LeftReason::Changed));
+        }
+        let back = mapping.handed_back(&now, stays, gone, others);
+        let (columns, values): (Vec<_>, Vec<_>) = back.set.iter().cloned().unzip();
+        let refused = if columns.is_empty() {
+            None
+        } else {
+            let sql = mapping.table.update_sql(columns.iter().map(String::as_str));
+            let key = mapping
+                .table
+                .key_of(&now)
+                .map_or(Vec::new(), |key| key.values());
+            self.attempt(
+                &sql,
+                params_from_iter(values.into_iter().chain(key)),
+                || {
+                    let row = mapping.fetch(&self.conn, &survivor.id)?;
+                    Ok(row.is_some_and(|row| {
+                        back.set.iter().all(|(name, v)| row.get(name) == Some(v))
+                    }))
+                },
+            )?
+        };
+        let kept = back.is_kept.then_some(LeftReason::Changed);
+        Ok(refused.or(kept).and_then(left))
     }
 
     fn note(&self, restored: &mut Restored, row: &RowImage, reason: Option<LeftReason>) {
@@ -133,7 +353,9 @@ impl Writer {
         }
         let rowid = row.rowid.map(SqlValue::Integer);
         let values = rowid.iter().chain(row.columns.iter().map(|(_, v)| v));
-        self.attempt(table.insert_sql(), params_from_iter(values), row)
+        self.attempt(table.insert_sql(), params_from_iter(values), || {
+            Ok(self.current(row)?.as_ref() == Some(row))
+        })
     }
 
     /// Gives a row that stayed its reference back, if nothing else about it has changed.
@@ -165,15 +387,17 @@ impl Writer {
         let key = table.key_of(row).map_or(Vec::new(), |key| key.values());
         let sql = table.update_sql(columns.iter().map(|(name, _)| *name));
         let values = columns.into_iter().map(|(_, was)| was).chain(&key);
-        self.attempt(&sql, params_from_iter(values), row)
+        self.attempt(&sql, params_from_iter(values), || {
+            Ok(self.current(row)?.as_ref() == Some(row))
+        })
     }
 
-    /// Runs a statement after which `row` must be there as it was; undoes it otherwise.
+    /// Runs a statement after which `is_so` must hold; undoes it otherwise.
     fn attempt(
         &self,
         sql: &str,
         values: impl rusqlite::Params,
-        row: &RowImage,
+        is_so: impl FnOnce() -> rusqlite::Result<bool>,
     ) -> rusqlite::Result<Option<LeftReason>> {
         let run = |sql: &str| self.conn.prepare_cached(sql)?.execute([]);
         run("SAVEPOINT hypnos_row")?;
@@ -182,7 +406,7 @@ impl Writer {
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute(values));
         let is_back = match result {
-            Ok(_) => self.current(row)?.as_ref() == Some(row),
+            Ok(_) => is_so()?,
             Err(error) if refused(&error) && !self.conn.is_autocommit() => false,
             Err(error) => return Err(error),
         };

@@ -24,6 +24,7 @@ use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Role};
 use crate::store::image::{RowImage, SqlValue, Unit};
+use crate::store::sqlite::Access;
 
 /// A row database, opened for writing.
 #[derive(Debug)]
@@ -59,8 +60,12 @@ pub enum Fate {
 
 impl Writer {
     /// Opens a partition, and compiles every statement that will write to it.
-    pub(super) fn open(partition: &Partition, rows: Arc<config::Rows>) -> Result<Self, RowError> {
-        let conn = open::writer(&partition.path)?;
+    pub(super) fn open(
+        partition: &Partition,
+        rows: Arc<config::Rows>,
+        access: Access,
+    ) -> Result<Self, RowError> {
+        let conn = open::writer(&partition.path, access)?;
         let tenant = partition.tenant.clone();
         let bound = Bound::new(&conn, &rows, tenant.as_ref())?;
         bound.probe_writes(&conn)?;
@@ -288,13 +293,7 @@ impl Writer {
 
     /// The row as it is now, by its key.
     pub(super) fn current(&self, row: &RowImage) -> rusqlite::Result<Option<RowImage>> {
-        let Some(table) = self.bound.dependents.table(&row.table) else {
-            return Ok(None);
-        };
-        match table.key_of(row) {
-            Some(key) => table.fetch(&self.conn, &key),
-            None => Ok(None),
-        }
+        self.bound.current(&self.conn, row)
     }
 
     fn delete_unit(&self, unit: &Unit, walk: &Walk) -> Result<Fate, RowError> {

@@ -9,6 +9,7 @@ use crate::config;
 use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::PointImage;
+use crate::store::traces::Trace;
 
 mod payload;
 pub mod point_id;
@@ -176,6 +177,13 @@ pub trait VectorReader: Send {
     ///
     /// When they cannot be read.
     fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError>;
+
+    /// Of points that were captured, those that exist now and are not as they were, or share their id with another one.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    fn changed(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError>;
 }
 
 /// A vector store, seen from [`crate::apply`].
@@ -196,6 +204,14 @@ pub trait VectorStore: VectorReader {
     ///
     /// When the store did not confirm.
     fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError>;
+
+    /// Overwrites what removed points leave behind, as far as it can, and names where they can still be. Needs a store
+    /// that was opened with [`Access::Erase`].
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be written.
+    fn scrub(&self) -> Result<Vec<Trace>, VectorError>;
 }
 
 /// Why a vector store could not do what it was asked.

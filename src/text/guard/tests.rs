@@ -1,6 +1,9 @@
 use super::super::compare::Context;
 use super::*;
 
+#[path = "rewording.rs"]
+mod rewording;
+
 fn judge(a: &str, b: &str) -> Verdict {
     let (a, b) = (Analysis::of(a), Analysis::of(b));
     verdict(&Comparison::of(&a, &b, Context::default()))

@@ -103,9 +103,11 @@ fn defaults_are_the_documented_ones() {
     let config = valid(PLAIN);
     assert_eq!(config.state_dir, Path::new("/var/lib/hypnos"));
     assert_eq!(config.snapshot_dir, Path::new("/var/backups/hypnos"));
-    assert_eq!(config.schedule.cron, "0 3 * * *");
+    assert_eq!(config.schedule.cron.to_string(), "0 3 * * *");
     assert_eq!(config.schedule.timezone, TimeZone::UTC);
     assert!(config.schedule.catch_up);
+    assert_eq!(config.schedule.max_run, Duration::from_hours(6));
+    assert_eq!(config.schedule.retry_for, Duration::from_hours(1));
     assert_eq!(
         config.metrics.listen,
         SocketAddr::from(([127, 0, 0, 1], 9750))

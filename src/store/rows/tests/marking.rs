@@ -452,3 +452,176 @@ fn a_mark_that_a_trigger_takes_back_was_not_set() {
     assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Blocked]);
     assert_eq!(world.dump(), before);
 }
+
+/// What it takes to take a merge apart; `others` are the rows of memories that stay folded.
+fn back(change: &Change, stays: &Unit, others: &[&Unit]) -> Return {
+    Return {
+        unit: change.unit.clone(),
+        mark: change.mark.clone(),
+        takeover: change.survivor.clone().map(|survivor| Takeover {
+            survivor,
+            stays: stays.root.clone(),
+            others: others.iter().map(|unit| unit.root.clone()).collect(),
+        }),
+    }
+}
+
+#[test]
+fn a_merge_is_taken_apart_once_however_it_was_done() {
+    for is_marked in [true, false] {
+        let world = used("superseded INTEGER").role(Role::SupersededBy, "superseded");
+        let before = world.query(STATE);
+        let mut writer = world.writer();
+        let stays = root(&mut writer, 1);
+        let mark = is_marked.then(|| superseded(1));
+        let changes = [2, 3].map(|gone| merge(&world, &mut writer, gone, 1, mark.clone()));
+        assert_eq!(writer.change_units(&changes).unwrap(), [Fate::Removed; 2]);
+        assert_ne!(world.query(STATE), before);
+        let returns = [&changes[1], &changes[0]].map(|change| back(change, &stays, &[]));
+        for _ in 0..2 {
+            let restored = writer.put_back(&returns).unwrap();
+            assert!(
+                restored.iter().all(|it| it.is_back && it.left.is_empty()),
+                "{restored:?}"
+            );
+            assert_eq!(world.query(STATE), before, "{is_marked}");
+        }
+    }
+}
+
+#[test]
+fn what_other_memories_brought_and_what_was_used_since_stays() {
+    let world = used("superseded INTEGER").role(Role::SupersededBy, "superseded");
+    world
+        .app()
+        .execute_batch("UPDATE memories SET created = 1700000450, uses = 1 WHERE id = 3")
+        .unwrap();
+    let mut writer = world.writer();
+    let [stays, third] = [1, 3].map(|id| root(&mut writer, id));
+    let changes = [2, 3].map(|gone| merge(&world, &mut writer, gone, 1, Some(superseded(1))));
+    writer.change_units(&changes).unwrap();
+    world
+        .app()
+        .execute_batch("UPDATE memories SET uses = uses + 10 WHERE id = 1")
+        .unwrap();
+    let restored = writer
+        .put_back(&[back(&changes[0], &stays, &[&third])])
+        .unwrap();
+    assert_eq!(restored[0].left, []);
+    // 2 of its own, 1 of the third, 10 since; created when the third was, used when it was itself.
+    let survivor = "1 13 1700000450 2026-01-02 00:00:00 NULL";
+    assert_eq!(world.query(STATE)[0], survivor);
+    assert_eq!(
+        world.query(STATE)[1],
+        "2 3 1700000400 2026-03-04T05:06:07Z NULL"
+    );
+    world
+        .app()
+        .execute_batch("UPDATE memories SET used = '2026-05-05', uses = 0 WHERE id = 1")
+        .unwrap();
+    let restored = writer.put_back(&[back(&changes[1], &stays, &[])]).unwrap();
+    let left = LeftRow {
+        table: "memories".into(),
+        memory: Some(n(1)),
+        reason: LeftReason::Changed,
+    };
+    assert!(restored[0].is_back);
+    assert_eq!(restored[0].left, [left], "the counter was set anew");
+    assert_eq!(world.query(STATE)[0], "1 0 1700000500 2026-05-05 NULL");
+}
+
+#[test]
+fn a_survivor_that_was_edited_keeps_what_it_got_and_is_named() {
+    for (edit, reason) in [
+        (
+            "UPDATE memories SET content = 'other' WHERE id = 1",
+            LeftReason::Changed,
+        ),
+        ("DELETE FROM memories WHERE id = 1", LeftReason::Gone),
+    ] {
+        let world = used("superseded INTEGER").role(Role::SupersededBy, "superseded");
+        let mut writer = world.writer();
+        let stays = root(&mut writer, 1);
+        let change = merge(&world, &mut writer, 2, 1, Some(superseded(1)));
+        writer.change_units(std::slice::from_ref(&change)).unwrap();
+        world.app().execute_batch(edit).unwrap();
+        let survivor = world.query("SELECT uses, created FROM memories WHERE id = 1");
+        let restored = writer.put_back(&[back(&change, &stays, &[])]).unwrap();
+        assert!(restored[0].is_back, "{edit}");
+        assert_eq!(restored[0].left[0].reason, reason, "{edit}");
+        assert_eq!(
+            world.query("SELECT uses, created FROM memories WHERE id = 1"),
+            survivor
+        );
+        let hidden = world.query("SELECT id FROM memories WHERE superseded IS NOT NULL");
+        assert_eq!(hidden, [""; 0]);
+    }
+}
+
+#[test]
+fn a_mark_is_taken_back_from_a_row_that_bears_it_and_is_otherwise_as_it_was() {
+    let at = instant("2026-06-01T00:00:00Z");
+    for (edit, expected) in [
+        ("SELECT 1", None),
+        // The agent has taken it back itself.
+        ("UPDATE memories SET gone = NULL", None),
+        ("UPDATE memories SET touched = 7, uses = 9", None),
+        (
+            "UPDATE memories SET content = 'other'",
+            Some(LeftReason::Changed),
+        ),
+        (
+            "UPDATE memories SET gone = 4102444800",
+            Some(LeftReason::Changed),
+        ),
+        ("UPDATE memories SET extra = 1", Some(LeftReason::Changed)),
+        ("DELETE FROM memories", Some(LeftReason::Gone)),
+        (
+            "ALTER TABLE memories ADD COLUMN more",
+            Some(LeftReason::SchemaChanged),
+        ),
+        (
+            "CREATE TRIGGER keep BEFORE UPDATE OF gone ON memories BEGIN SELECT RAISE(ABORT, 'no'); END",
+            Some(LeftReason::Refused),
+        ),
+    ] {
+        let world = World::new(
+            "CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT, gone INTEGER, touched INTEGER, uses INTEGER, extra);
+             INSERT INTO memories VALUES (1, 'a', NULL, 5, 0, NULL)",
+        )
+        .role(Role::Content, "content")
+        .role(Role::DeletedAt, "gone:epoch_s")
+        .role(Role::UpdatedAt, "touched:epoch_s")
+        .role(Role::Uses, "uses");
+        let mut writer = world.writer();
+        let item = Return {
+            unit: root(&mut writer, 1),
+            mark: Some(Mark::Deleted { at }),
+            takeover: None,
+        };
+        let change = Change {
+            unit: item.unit.clone(),
+            mark: item.mark.clone(),
+            survivor: None,
+        };
+        assert_eq!(writer.change_units(&[change]).unwrap(), [Fate::Removed]);
+        world.app().execute_batch(edit).unwrap();
+        let before = world.dump();
+        let foreseen = world.read(|snapshot| snapshot.foresee(std::slice::from_ref(&item)));
+        if expected != Some(LeftReason::Refused) {
+            assert_eq!(foreseen, [expected], "{edit}");
+        }
+        let restored = writer
+            .put_back(std::slice::from_ref(&item))
+            .unwrap()
+            .remove(0);
+        assert_eq!(restored.is_back, expected.is_none(), "{edit}");
+        let left: Vec<_> = restored.left.iter().map(|left| left.reason).collect();
+        assert_eq!(left, expected.into_iter().collect::<Vec<_>>(), "{edit}");
+        if expected.is_some() {
+            assert_eq!(world.dump(), before, "{edit}");
+        } else {
+            assert_eq!(world.query("SELECT gone IS NULL FROM memories"), ["1"]);
+        }
+    }
+}

@@ -139,7 +139,7 @@ fn units_of_one_batch_may_share_rows() {
     let fates = writer.delete_units(&units).unwrap();
     assert_eq!(fates, [Fate::Removed, Fate::Removed]);
     assert_eq!(world.dump(), ["edges 3 3", "memories 3 NULL"]);
-    let restored = writer.put_back(&units).unwrap();
+    let restored = writer.put_back(&units.map(Return::from)).unwrap();
     assert!(restored.iter().all(|r| r.left.is_empty()), "{restored:?}");
     assert_eq!(
         world.dump(),

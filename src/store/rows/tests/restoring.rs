@@ -38,10 +38,11 @@ fn left(restored: &Restored) -> Vec<(&str, LeftReason)> {
 fn what_was_removed_comes_back_as_it_was() {
     let (world, before, mut writer, unit) = removed();
     for _ in 0..2 {
-        let restored = writer.put_back(std::slice::from_ref(&unit)).unwrap();
+        let restored = writer.put_back(&[unit.clone().into()]).unwrap();
         assert_eq!(
             restored,
             [Restored {
+                is_back: true,
                 rows: 6,
                 left: Vec::new()
             }]
@@ -62,7 +63,7 @@ fn a_row_that_exists_by_now_is_left_with_everything_that_hung_on_its_predecessor
         .execute_batch("INSERT INTO memories(rowid, id, content) VALUES (2, 'new', 'another')")
         .unwrap();
     let now = rows(&world);
-    let restored = writer.put_back(&[unit]).unwrap();
+    let restored = writer.put_back(&[unit.into()]).unwrap();
     assert_eq!(
         restored[0].left,
         [LeftRow {
@@ -88,7 +89,7 @@ fn a_key_taken_by_another_row_is_refused() {
         .app()
         .execute_batch("UPDATE memories SET rowid = 50 WHERE id = 'again'")
         .unwrap();
-    let restored = writer.put_back(&[unit]).unwrap();
+    let restored = writer.put_back(&[unit.into()]).unwrap();
     assert_eq!(
         left(&restored[0]),
         [
@@ -123,7 +124,7 @@ fn a_detached_row_gets_its_reference_back_only_if_nothing_else_changed() {
     ] {
         let (world, _, mut writer, unit) = removed();
         world.app().execute_batch(change).unwrap();
-        let restored = writer.put_back(&[unit]).unwrap();
+        let restored = writer.put_back(&[unit.into()]).unwrap();
         let reasons: Vec<_> = reason.iter().map(|reason| ("links", *reason)).collect();
         assert_eq!(left(&restored[0]), reasons, "{change}");
         assert_eq!(world.query("SELECT * FROM links").join(""), expected);
@@ -140,10 +141,10 @@ fn a_row_between_two_memories_needs_both() {
     let mut writer = world.writer();
     let units = [unit(&mut writer, n(1), &[]), unit(&mut writer, n(2), &[])];
     writer.delete_units(&units).unwrap();
-    let restored = writer.put_back(&units[..1]).unwrap();
+    let restored = writer.put_back(&[units[0].clone().into()]).unwrap();
     assert_eq!(left(&restored[0]), [("edges", LeftReason::ParentGone)]);
     assert_eq!(world.dump(), ["edges 1 NULL", "memories 1"]);
-    let restored = writer.put_back(&units[1..]).unwrap();
+    let restored = writer.put_back(&[units[1].clone().into()]).unwrap();
     assert_eq!(left(&restored[0]), []);
     assert_eq!(
         world.dump(),
@@ -158,7 +159,7 @@ fn a_row_of_another_schema_is_left() {
         .app()
         .execute_batch("ALTER TABLE tags ADD COLUMN weight REAL")
         .unwrap();
-    let restored = writer.put_back(std::slice::from_ref(&unit)).unwrap();
+    let restored = writer.put_back(&[unit.clone().into()]).unwrap();
     assert_eq!(left(&restored[0]), [("tags", LeftReason::SchemaChanged); 3]);
     world
         .app()
@@ -177,7 +178,7 @@ fn an_insert_that_a_trigger_changes_is_taken_back() {
              BEGIN UPDATE memories SET content = 'stamped' WHERE id = new.id; END;",
         )
         .unwrap();
-    let restored = writer.put_back(&[unit]).unwrap();
+    let restored = writer.put_back(&[unit.into()]).unwrap();
     assert_eq!(left(&restored[0])[0], ("memories", LeftReason::Refused));
     assert_eq!(
         world.query("SELECT id FROM memories ORDER BY rowid"),

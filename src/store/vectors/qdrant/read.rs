@@ -209,6 +209,10 @@ impl VectorReader for QdrantVectors {
             ambiguous,
         })
     }
+
+    fn changed(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError> {
+        self.compare(&mut images.iter().collect())
+    }
 }
 
 impl QdrantVectors {

@@ -593,8 +593,10 @@ fn only_what_is_as_it_was_copied_is_removed() {
         let store = connect(&fake);
         let images = copies(&store, &numbers([1, 2]));
         fake.add_point(now.clone());
-        let left = store.remove(&images).unwrap();
         let expected = if is_changed { numbers([1]) } else { vec![] };
+        let changed = store.changed(&images).unwrap();
+        assert_eq!(changed, expected.iter().cloned().collect(), "{now:?}");
+        let left = store.remove(&images).unwrap();
         assert_eq!(left, expected.into_iter().collect(), "{now:?}");
         assert_eq!(
             fake.state().points.len(),

@@ -12,6 +12,7 @@ use qdrant_client::qdrant::{
 
 use crate::memory::PointId;
 use crate::store::image::PointImage;
+use crate::store::traces::Trace;
 use crate::store::vectors::{VectorError, VectorStore};
 
 use super::calls::Failure;
@@ -63,6 +64,10 @@ impl VectorStore for QdrantVectors {
         }
         self.see_present(&ids)
     }
+
+    fn scrub(&self) -> Result<Vec<Trace>, VectorError> {
+        Ok(vec![Trace::Segments])
+    }
 }
 
 impl QdrantVectors {
@@ -91,7 +96,10 @@ impl QdrantVectors {
     }
 
     /// Keeps those images whose point exists as they have it, and gives the ids of the other points that exist.
-    fn compare(&self, images: &mut Vec<&PointImage>) -> Result<BTreeSet<PointId>, VectorError> {
+    pub(super) fn compare(
+        &self,
+        images: &mut Vec<&PointImage>,
+    ) -> Result<BTreeSet<PointId>, VectorError> {
         let ids: Vec<_> = images.iter().map(|image| image.id.clone()).collect();
         let mut points: BTreeMap<PointId, PointStruct> = BTreeMap::new();
         let mut others = BTreeSet::new();

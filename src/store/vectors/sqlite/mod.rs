@@ -105,7 +105,7 @@ impl SqliteVectors {
             unfolded: Cell::new(0),
         };
         store.check_namespaces(namespace_column)?;
-        if access == Access::Write {
+        if access != Access::Read {
             store
                 .connection
                 .pragma_update(None, "wal_autocheckpoint", 0)

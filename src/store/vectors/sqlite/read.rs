@@ -4,7 +4,7 @@
 //! it; without one, each page is a window over all rows of which only the namespace's are shown, so that the whole
 //! table is gone through once and no more. Vectors are selected only by [`VectorReader::vectors`] and by copies.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use rusqlite::types::ValueRef;
@@ -225,6 +225,29 @@ impl VectorReader for SqliteVectors {
         })?;
         Ok(Captured { images, ambiguous })
     }
+
+    fn changed(&self, images: &[PointImage]) -> Result<BTreeSet<PointId>, VectorError> {
+        let ids: Vec<PointId> = images.iter().map(|image| image.id.clone()).collect();
+        let captured = self.capture(&ids)?;
+        let now: HashMap<PointId, PointImage> = captured
+            .images
+            .into_iter()
+            .map(|image| (image.id.clone(), image))
+            .collect();
+        let differs = |image: &&PointImage| {
+            now.get(&image.id)
+                .is_some_and(|now| columns(now) != columns(image))
+        };
+        let mut changed = captured.ambiguous;
+        changed.extend(images.iter().filter(differs).map(|image| image.id.clone()));
+        Ok(changed)
+    }
+}
+
+/// What a copy holds; where in the table it stood does not matter.
+fn columns(image: &PointImage) -> Option<Vec<(String, SqlValue)>> {
+    let row: RowImage = postcard::from_bytes(&image.body).ok()?;
+    Some(row.columns)
 }
 
 impl SqliteVectors {

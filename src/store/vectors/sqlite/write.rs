@@ -11,6 +11,7 @@ use rusqlite::{Transaction, TransactionBehavior};
 
 use crate::memory::PointId;
 use crate::store::image::{PointImage, RowImage, SqlValue};
+use crate::store::traces::{self, Trace};
 use crate::store::vectors::{VectorError, VectorStore};
 
 use super::locate::Located;
@@ -33,6 +34,14 @@ impl VectorStore for SqliteVectors {
 
     fn put_back(&self, images: &[PointImage]) -> Result<(), VectorError> {
         self.to_the_end(|| self.insert_all(images))
+    }
+
+    fn scrub(&self) -> Result<Vec<Trace>, VectorError> {
+        let path = self.connection.path().unwrap_or_default().to_owned();
+        self.to_the_end(|| {
+            traces::settle(&self.connection, path.as_ref())
+                .map_err(failed("overwrite what was removed"))
+        })
     }
 }
 

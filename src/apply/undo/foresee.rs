@@ -1,0 +1,127 @@
+//! What taking a run back would come to, for a command that only looks.
+
+use crate::pass::Cx;
+use crate::state::{self, IntentRecord, StateReader};
+use crate::store::Stores;
+use crate::store::image::PointImage;
+use crate::store::rows::Return;
+
+use super::super::files::{Files, Home};
+use super::super::{ApplyError, damaged, unfinished};
+use super::judge::{Erased, Judge};
+use super::{Fate, PAGE, Returned, Scope, Undone, Why};
+
+/// Says what [`super::undo`] would do, as far as a look at rows and points tells: a constraint or a trigger shows only
+/// when it is tried. Writes nothing.
+///
+/// # Errors
+///
+/// When a store cannot be read; a tenant's file fails alone.
+pub fn foresee(stores: &Stores, cx: &Cx<'_>, scope: &Scope<'_>) -> Result<Undone, ApplyError> {
+    let mut undone = Undone::default();
+    let tenants = stores.state.tenants()?;
+    undone.unread.extend(damaged(&tenants.damaged));
+    let Some(main) = stores.state.read(state::Partition::Main)? else {
+        return Ok(undone);
+    };
+    let files = Files::list(stores)?;
+    let looking = Looking {
+        stores,
+        scope,
+        judge: Judge::new(stores, &main)?,
+    };
+    let names = tenants.names.iter();
+    let names = names.map(|name| state::Partition::Tenant(name));
+    for partition in std::iter::once(state::Partition::Main).chain(names) {
+        if cx.stop.is_requested() {
+            undone.interrupted = true;
+            break;
+        }
+        let Some(state) = stores.state.read(partition)? else {
+            continue;
+        };
+        match looking.look(&state, &files.home(partition), &mut undone) {
+            Err(error) if error.is_of_one_file() && partition.tenant().is_some() => {
+                undone.unread.push(unfinished(partition, error.advice()));
+            }
+            other => other?,
+        }
+    }
+    Ok(undone)
+}
+
+struct Looking<'a> {
+    stores: &'a Stores,
+    scope: &'a Scope<'a>,
+    judge: Judge<'a>,
+}
+
+impl Looking<'_> {
+    fn look(
+        &self,
+        state: &StateReader,
+        home: &Home<'_>,
+        undone: &mut Undone,
+    ) -> Result<(), ApplyError> {
+        let erased = state.erased_namespaces()?;
+        let mut before = None;
+        loop {
+            let page = state.deeds_of_run(self.scope.run, before, PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            before = Some(last.id);
+            let wanted = page.into_iter().filter(|record| self.scope.wants(record));
+            undone
+                .actions
+                .extend(self.page(wanted.collect(), home, &erased)?);
+        }
+    }
+
+    fn page(
+        &self,
+        records: Vec<IntentRecord>,
+        home: &Home<'_>,
+        erased: &Erased,
+    ) -> Result<Vec<Returned>, ApplyError> {
+        let mut returned = Vec::with_capacity(records.len());
+        let (mut places, mut items) = (Vec::new(), Vec::new());
+        for (place, record) in records.into_iter().enumerate() {
+            let forbidden = self.judge.forbids(&record, home, erased);
+            let mut action = Returned::of(&record, forbidden.unwrap_or(Fate::Back));
+            let intent = record.intent;
+            match (forbidden, intent.unit) {
+                (None, Some(unit)) => {
+                    places.push(place);
+                    items.push(Return {
+                        unit,
+                        mark: intent.mark,
+                        takeover: None,
+                    });
+                }
+                (None, None) if self.is_rewritten(&intent.images)? => {
+                    action.fate = Fate::Left(Why::PointRewritten);
+                }
+                (Some(_), _) | (None, None) => {}
+            }
+            returned.push(action);
+        }
+        if let (Home::File(file), false) = (home, items.is_empty()) {
+            let reader = self.stores.rows.reader(file)?;
+            let seen = reader.snapshot(|snapshot| snapshot.foresee(&items))?;
+            for (place, left) in places.into_iter().zip(seen) {
+                if let Some(reason) = left {
+                    returned[place].fate = Fate::Left(reason.into());
+                }
+            }
+        }
+        Ok(returned)
+    }
+
+    fn is_rewritten(&self, images: &[PointImage]) -> Result<bool, ApplyError> {
+        Ok(match &self.stores.vectors {
+            Some(vectors) => !vectors.changed(images)?.is_empty(),
+            None => false,
+        })
+    }
+}

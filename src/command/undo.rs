@@ -1,0 +1,203 @@
+//! `hypnos undo RUN`: puts back what a run removed or hid.
+
+use crate::apply::undo::Scope;
+use crate::cli::Global;
+use crate::clock;
+use crate::config::{self, Config};
+use crate::engine::Options;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::output::Out;
+use crate::output::run::counts;
+use crate::pass::{Cx, Silent};
+use crate::undo::{self as undoing, Line, Report};
+
+/// The run that is meant when it is not named.
+const LAST: &str = "last";
+/// Actions that are listed one by one for a person.
+const LISTED: usize = 50;
+
+/// What is to be undone, as it was typed.
+pub(super) struct What<'a> {
+    pub(super) run: &'a str,
+    pub(super) id: Option<&'a str>,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) dry_run: bool,
+}
+
+/// Undoes it in every store that knows the run.
+pub(super) fn undo(
+    what: &What<'_>,
+    names: &[String],
+    global: &Global,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let config = super::load(global)?;
+    super::check_store_names(&config, names)?;
+    let namespace = super::parse_namespace(what.namespace)?;
+    let stores: Vec<&config::Store> = config
+        .stores
+        .iter()
+        .filter(|store| names.is_empty() || names.contains(&store.name))
+        .collect();
+    let run = match what.run {
+        LAST => last(&config, &stores)?,
+        run => run.to_owned(),
+    };
+    let scope = Scope {
+        run: &run,
+        id: what.id,
+        namespace: namespace.as_ref(),
+    };
+    let options = Options::new(clock::now(), &format!("undo {run}"));
+    let stop = super::run::stop_on_signals()?;
+    let cx = Cx {
+        stop: &stop,
+        progress: &Silent,
+    };
+    let (mut exit, mut is_known, mut is_found) = (Exit::Done, false, false);
+    for store in stores {
+        if !undoing::knows(&config, store, &run)? {
+            continue;
+        }
+        is_known = true;
+        let report = if what.dry_run {
+            undoing::foresee(&config, store, &scope, &options, &cx)?
+        } else {
+            undoing::undo(&config, store, &scope, &options, &cx)?
+        };
+        is_found |= !report.is_empty();
+        print(&report, global, out);
+        if report.exit().gravity() > exit.gravity() {
+            exit = report.exit();
+        }
+    }
+    if !is_known {
+        return Err(Failure::new(Exit::Usage, format!("no run {run} is known"))
+            .with_hint("hypnos status lists them"));
+    }
+    match what.id {
+        Some(id) if !is_found => Err(Failure::new(
+            Exit::Usage,
+            format!("run {run} did nothing to {id}"),
+        )
+        .with_hint("an id is given as hypnos prints it; hypnos why tells what was done to it")),
+        _ => Ok(exit),
+    }
+}
+
+/// The last run that changed something in one of the stores.
+fn last(config: &Config, stores: &[&config::Store]) -> Result<String, Failure> {
+    let mut last = None;
+    for store in stores {
+        last = last.max(undoing::last_run(config, store)?);
+    }
+    last.map(|(_, run)| run)
+        .ok_or_else(|| Failure::new(Exit::Usage, "no run has changed anything yet"))
+}
+
+fn print(report: &Report, global: &Global, out: &mut Out) {
+    if out.json {
+        out.object("undo", report);
+        return;
+    }
+    for action in report.actions.iter().take(LISTED) {
+        out.line(&format!(
+            "{}  would put back  {}",
+            report.store,
+            named(action)
+        ));
+    }
+    if report.actions.len() > LISTED {
+        let more = report.actions.len() - LISTED;
+        out.line(&format!("  and {more} more: --json lists them all"));
+    }
+    if !global.quiet || report.exit() != Exit::Done {
+        out.line(&headline(report));
+    }
+    for line in notes(report) {
+        out.line(&format!("  {line}"));
+    }
+}
+
+fn headline(report: &Report) -> String {
+    let Report {
+        store,
+        run,
+        put_back,
+        already,
+        ..
+    } = report;
+    let verb = if report.dry_run {
+        "would put back"
+    } else {
+        "put back"
+    };
+    let done = match (counts(put_back), counts(already)) {
+        (Some(counts), _) => format!("{verb} {counts}"),
+        (None, Some(counts)) => format!("nothing left to put back: {counts} were before"),
+        (None, None) if report.expired => {
+            "nothing to put back: what it removed is older than undo.keep".to_owned()
+        }
+        (None, None) => "nothing to put back".to_owned(),
+    };
+    let by = report.by.as_ref().map(|by| format!("  run {by}"));
+    format!("{store}  undo {run}  {done}{}", by.unwrap_or_default())
+}
+
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(counts) = counts(&report.erased) {
+        notes.push(format!(
+            "{counts} were erasures: nobody can bring back what was erased"
+        ));
+    }
+    let left = report.left.iter().map(|line| ("left alone: ", line));
+    let incomplete = report
+        .incomplete
+        .iter()
+        .map(|line| ("not as it was: ", line));
+    let told: Vec<_> = left.chain(incomplete).collect();
+    for (label, line) in told.iter().take(LISTED) {
+        let words = line.words.unwrap_or_default();
+        notes.push(format!("{label}{} {words}", named(line)));
+    }
+    if told.len() > LISTED {
+        notes.push(format!(
+            "and {} more: --json lists them all",
+            told.len() - LISTED
+        ));
+    }
+    for again in &report.again {
+        notes.push(format!(
+            "{} of them are back, but {}: {}",
+            again.actions,
+            again.advice,
+            again.ids.join(" ")
+        ));
+    }
+    if !report.reopened.is_empty() {
+        let entries: Vec<String> = report.reopened.iter().map(ToString::to_string).collect();
+        notes.push(format!("asked again: entry {}", entries.join(", ")));
+    }
+    for unread in &report.unread {
+        notes.push(format!("{}: {}", unread.partition, unread.problem));
+    }
+    if report.interrupted {
+        notes.push("interrupted: the rest is as it was; undo it again".to_owned());
+    }
+    notes
+}
+
+/// `delete user:ana 12`, with the row or point of it that is meant.
+fn named(line: &Line) -> String {
+    let mut parts = vec![line.action.to_string()];
+    parts.extend(line.namespace.clone());
+    parts.extend(line.id.clone());
+    parts.extend(line.point.as_ref().map(|point| format!("point {point}")));
+    if let Some(table) = &line.table {
+        let row = line.row.as_ref().map(|row| format!(" {row}"));
+        parts.push(format!("row of {table}{}", row.unwrap_or_default()));
+    }
+    parts.join(" ")
+}

@@ -1,0 +1,556 @@
+//! The daemon: its schedule, its signals, its pages, and what keeps it going.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Backend, DAY, World, now, write};
+
+const HOUR: i64 = 3600;
+const NIGHTLY: &str = "cron = \"0 3 * * *\"";
+
+/// A store with two memories, one of them expired, at two in the morning.
+fn at_two(schedule: &str) -> World {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.memory("ana", now() - 40 * DAY, Some(7));
+    world.memory("ana", now(), None);
+    world.schedule(schedule);
+    world.set_clock(-HOUR);
+    world
+}
+
+/// The runs in the journal of a store, newest first.
+fn runs(world: &World, store: &str) -> Vec<Value> {
+    let status = world.run(&["status", "--json", "--store", store]);
+    let status = status.objects("status").remove(0);
+    status["runs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn it_runs_at_its_time_on_a_clock_that_jumps_and_says_how_it_is() {
+    let world = at_two(NIGHTLY);
+    let mut daemon = world.daemon();
+    daemon.told("STATUS=next run at");
+    daemon.told("WATCHDOG=1");
+
+    assert_eq!(daemon.get("/healthz"), (200, "ok\n".into()));
+    assert_eq!(daemon.get("/readyz"), (503, "last run: none yet\n".into()));
+    let next = daemon.figure("hypnos_next_run_timestamp_seconds").unwrap();
+    assert_eq!(next as i64 % DAY, 3 * HOUR);
+
+    // Woken a minute after the time.
+    world.set_clock(60);
+    daemon.logged("run ended");
+    assert_eq!(world.ids(), [2].into());
+    assert_eq!(world.ids(), world.point_rows());
+    daemon.told("last run applied (exit 0)");
+    assert_eq!(daemon.get("/readyz"), (200, "ok\n".into()));
+    daemon.wait("the count of what was done", |daemon| {
+        daemon.figure("hypnos_actions_total{store=\"agent\",pass=\"ttl\",action=\"delete\",result=\"applied\"}")
+            == Some(1.0)
+    });
+
+    // Put back to before the time: that night has run.
+    world.set_clock(-5);
+    daemon.idle();
+    world.set_clock(120);
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 1);
+    // Asleep for the next three: one run.
+    world.set_clock(3 * DAY + HOUR);
+    daemon.logged_times("run ended", 2);
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 2);
+    assert_eq!(daemon.end(), Some(0));
+}
+
+#[test]
+fn an_end_says_so_and_leaves_at_once_when_nothing_runs() {
+    let world = at_two(NIGHTLY);
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut daemon = world.daemon();
+        daemon.send(signal);
+        assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+        assert!(daemon.notes().contains("STOPPING=1"), "{}", daemon.notes());
+    }
+    assert_eq!(world.ids().len(), 2);
+}
+
+#[test]
+fn nothing_is_served_but_three_pages() {
+    let world = at_two(NIGHTLY);
+    let daemon = world.daemon();
+    for (request, status) in [
+        ("GET /metrics", 200),
+        ("HEAD /metrics", 200),
+        ("GET /healthz", 200),
+        ("GET /", 404),
+        ("GET /metrics/", 404),
+        ("GET /../etc/passwd", 404),
+        ("POST /metrics", 405),
+        ("DELETE /readyz", 405),
+        ("PUT /nothing", 404),
+    ] {
+        let (found, _) = daemon.request(&format!("{request} HTTP/1.1"));
+        assert_eq!(found, status, "{request}");
+    }
+    let (_, body) = daemon.request("HEAD /metrics HTTP/1.1");
+    assert_eq!(body, "");
+}
+
+#[test]
+fn a_client_that_sends_too_much_is_cut_off_and_others_are_served() {
+    use std::io::{Read as _, Write as _};
+    let world = at_two(NIGHTLY);
+    let daemon = world.daemon();
+    let mut greedy = std::net::TcpStream::connect(daemon.address).unwrap();
+    greedy
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let line = format!("GET /metrics?{} HTTP/1.1\r\n", "x".repeat(1 << 20));
+    // It may be cut off in the middle of this.
+    let _ = greedy.write_all(line.as_bytes());
+    let mut answer = Vec::new();
+    let _ = greedy.read_to_end(&mut answer);
+    assert!(!String::from_utf8_lossy(&answer).contains("200 OK"));
+    // Clients that say nothing take a place each, for a while, and not all of them.
+    let idle: Vec<_> = (0..20)
+        .map(|_| std::net::TcpStream::connect(daemon.address).unwrap())
+        .collect();
+    assert_eq!(daemon.get("/healthz").0, 200);
+    drop(idle);
+}
+
+#[test]
+fn sighup_takes_a_valid_configuration_and_refuses_another() {
+    let mut world = at_two(NIGHTLY);
+    let mut daemon = world.daemon();
+    let good = world.config.clone();
+
+    world.configure("\"0 3 * * *\"", "\"0 4 * *\"");
+    daemon.send(Signal::HUP);
+    daemon.told("RELOADING=1");
+    daemon.told("MONOTONIC_USEC=");
+    daemon.told("READY=1");
+    daemon.logged("the configuration is invalid");
+    let (status, complaints) = daemon.get("/readyz");
+    assert_eq!(status, 503);
+    assert!(
+        complaints.contains("configuration: invalid"),
+        "{complaints}"
+    );
+    let next = daemon.figure("hypnos_next_run_timestamp_seconds").unwrap();
+    assert_eq!(next as i64 % DAY, 3 * HOUR, "the old one stays in force");
+
+    world.config = good.replace("\"0 3 * * *\"", "\"30 4 * * *\"");
+    world.write_config();
+    daemon.send(Signal::HUP);
+    daemon.told("RELOADING=1");
+    daemon.told("READY=1");
+    daemon.logged("was read again");
+    daemon.wait("the new time", |daemon| {
+        let next = daemon.figure("hypnos_next_run_timestamp_seconds").unwrap();
+        next as i64 % DAY == 4 * HOUR + 1800
+    });
+    assert_eq!(daemon.get("/readyz"), (503, "last run: none yet\n".into()));
+    world.set_clock(60);
+    daemon.idle();
+    assert_eq!(world.ids().len(), 2, "three is no longer the time");
+    world.set_clock(2 * HOUR);
+    daemon.logged("run ended");
+    assert_eq!(world.ids(), [2].into());
+}
+
+#[test]
+fn a_start_without_a_valid_configuration_or_an_address_fails() {
+    let mut world = at_two(NIGHTLY);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    world.configure("127.0.0.1:0", &address);
+    let refused = world.run(&[]).expect(1);
+    assert!(refused.stderr.contains(&address), "{refused:#?}");
+    world.configure("[schedule]", "[schedules]");
+    world.run(&[]).expect(78);
+}
+
+#[test]
+fn sigterm_lets_the_batch_be_finished() {
+    let world = at_two(NIGHTLY);
+    let mut daemon = world.daemon_with("points.before=1*sleep(2000)", &[]);
+    world.set_clock(1);
+    daemon.wait("an open intent", |_| {
+        world.run(&["status", "--json"]).objects("status")[0]["open_intents"] == 1
+    });
+    #[expect(clippy::disallowed_methods, reason = "the exit must come in time")]
+    let sent = Instant::now();
+    assert_eq!(daemon.end(), Some(0));
+    assert!(sent.elapsed() < Duration::from_secs(30));
+    assert_eq!(world.ids(), [2].into(), "the batch was finished");
+    assert_eq!(world.ids(), world.point_rows());
+    assert_eq!(runs(&world, "agent")[0]["outcome"], "interrupted");
+
+    // The rest of that night is made up for at the start, and nothing is left open.
+    let mut daemon = world.daemon();
+    daemon.logged("a run was missed");
+    daemon.logged("run ended");
+    assert_eq!(runs(&world, "agent")[0]["outcome"], "idle");
+    assert_eq!(daemon.end(), Some(0));
+}
+
+#[test]
+fn a_killed_run_is_finished_at_the_start_and_the_schedule_goes_on() {
+    let world = at_two(NIGHTLY);
+    let total =
+        "hypnos_actions_total{store=\"agent\",pass=\"ttl\",action=\"delete\",result=\"applied\"}";
+    let mut daemon = world.daemon_with("points.removed=pause", &[]);
+    world.set_clock(1);
+    daemon.wait("a removed point", |_| !world.point_rows().contains(&1));
+    daemon.kill();
+    assert_eq!(world.ids().len(), 2, "half done");
+
+    let mut daemon = world.daemon();
+    daemon.logged("run ended");
+    assert_eq!(world.ids(), [2].into());
+    daemon.wait("the total", |daemon| daemon.figure(total) == Some(1.0));
+    world.set_clock(DAY + 1);
+    daemon.logged_times("run ended", 2);
+    daemon.idle();
+    assert_eq!(daemon.figure(total), Some(1.0), "totals do not go back");
+    let outcomes: Vec<Value> = runs(&world, "agent")
+        .iter()
+        .map(|run| run["outcome"].clone())
+        .collect();
+    assert_eq!(outcomes, ["idle", "idle", "unfinished"]);
+    daemon.kill();
+
+    // A start in the middle of the day has nothing to make up for.
+    let mut daemon = world.daemon();
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 3);
+}
+
+#[test]
+fn a_run_that_keeps_crashing_waits_for_its_time() {
+    let world = at_two(NIGHTLY);
+    let daemon = world.daemon_with("points.removed=return(kill)", &[]);
+    world.set_clock(1);
+    let mut daemon = daemon;
+    assert!(!daemon.child.wait().unwrap().success());
+    for _ in 0..2 {
+        let mut again = world
+            .command(&[])
+            .env("FAILPOINTS", "run.begun=return(kill)")
+            .env("HYPNOS_TEST_CLOCK", world.path("clock"))
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        assert!(!again.wait().unwrap().success());
+    }
+    let mut daemon = world.daemon();
+    daemon.logged("all cut off");
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 3);
+    world.set_clock(DAY + 1);
+    daemon.logged("run ended");
+    assert_eq!(world.ids(), [2].into());
+}
+
+/// A second store of the same content.
+fn add_store(world: &mut World, name: &str) {
+    for file in ["memory", "vectors"] {
+        let db = crate::support::open(&world.path(&format!("{file}.db")));
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .unwrap();
+        std::fs::copy(
+            world.path(&format!("{file}.db")),
+            world.path(&format!("{file}-{name}.db")),
+        )
+        .unwrap();
+    }
+    let at = world.config.find("[[store]]").unwrap();
+    let store = world.config[at..]
+        .replace("\"agent\"", &format!("\"{name}\""))
+        .replace("memory.db", &format!("memory-{name}.db"))
+        .replace("vectors.db", &format!("vectors-{name}.db"));
+    world.config += &store;
+    world.write_config();
+}
+
+fn ids_of(world: &World, store: &str) -> Vec<i64> {
+    let db = crate::support::open(&world.path(&format!("memory-{store}.db")));
+    let mut read = db.prepare("SELECT id FROM memories ORDER BY id").unwrap();
+    let ids = read.query_map([], |row| row.get(0)).unwrap();
+    ids.map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_poisoned_store_fails_alone_and_the_daemon_lives() {
+    let mut world = at_two(NIGHTLY);
+    add_store(&mut world, "other");
+    let mut daemon = world.daemon_with("rows.before=1*panic(canary)", &[]);
+    world.set_clock(1);
+    daemon.logged("run ended");
+    daemon.told("last run failed (exit 1)");
+    assert_eq!(ids_of(&world, "other"), [2]);
+    assert_eq!(daemon.get("/healthz").0, 200);
+    let log = daemon.log();
+    assert!(log.contains("panicked") && !log.contains("canary"), "{log}");
+    assert!(
+        !log.contains("tried again"),
+        "a bug does not go away: {log}"
+    );
+
+    let run = &runs(&world, "agent")[0];
+    let passes: Vec<(&str, &str)> = run["passes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pass| {
+            (
+                pass["pass"].as_str().unwrap(),
+                pass["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(run["outcome"], "failed");
+    assert_eq!(passes[0], ("ttl", "failed"));
+    assert!(
+        passes[1..].iter().all(|(_, outcome)| *outcome == "skipped"),
+        "{passes:?}"
+    );
+
+    // The next night finishes what was begun.
+    world.set_clock(DAY + 1);
+    daemon.logged_times("run ended", 2);
+    assert_eq!(world.ids(), [2].into());
+    assert_eq!(world.ids(), world.point_rows());
+}
+
+#[test]
+fn a_panic_in_a_single_run_is_exit_1_and_the_other_stores_are_done() {
+    let mut world = at_two(NIGHTLY);
+    add_store(&mut world, "other");
+    // In a pass, while what that had begun is finished, and before either.
+    for point in ["rows.before", "settle.before", "run.begun"] {
+        let run = world
+            .night_with(&format!("{point}=1*panic(canary)"))
+            .expect(1);
+        assert!(run.stderr.contains("panicked"), "{point}: {run:#?}");
+        assert!(
+            !run.stderr.contains("canary") && !run.stdout.contains("canary"),
+            "{run:#?}"
+        );
+        assert_eq!(ids_of(&world, "other"), [2], "{point}");
+    }
+    world.night().expect(0);
+    assert_eq!(world.ids(), [2].into());
+}
+
+#[test]
+fn runs_never_overlap() {
+    let world = at_two("cron = \"* * * * *\"");
+    let mut daemon = world.daemon_with("run.begun=1*sleep(3000)", &[]);
+    world.set_clock(-HOUR + 61);
+    daemon.told("STATUS=running since");
+    for minute in 2..4 {
+        world.set_clock(-HOUR + minute * 60 + 1);
+        daemon.idle();
+    }
+    daemon.logged("left out");
+    assert!(!daemon.log().contains("run ended"), "it was to be slow");
+    daemon.logged("run ended");
+    assert_eq!(runs(&world, "agent").len(), 1);
+    world.set_clock(-HOUR + 5 * 60);
+    daemon.logged_times("run ended", 2);
+    assert!(!daemon.log().contains("holds the lock"), "{}", daemon.log());
+}
+
+#[test]
+fn a_run_over_its_budget_is_asked_to_end_and_one_that_hangs_is_given_up() {
+    let mut world = at_two("cron = \"0 3 * * *\"\nmax_run = \"4s\"\nretry_for = \"0s\"");
+    add_store(&mut world, "other");
+    let mut daemon = world.daemon_with("points.before=1*sleep(600000)", &[]);
+    world.set_clock(1);
+    daemon.logged("longer than schedule.max_run");
+    daemon.logged("given up");
+    daemon.wait("the sickness", |daemon| {
+        daemon.get("/healthz") == (503, "a run hangs\n".into())
+    });
+    let fed = daemon.notes().matches("WATCHDOG=1").count();
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(
+        daemon.notes().matches("WATCHDOG=1").count(),
+        fed,
+        "the watchdog starves"
+    );
+
+    // The schedule goes on: the other store is done, this one is locked by the run that hangs.
+    world.set_clock(DAY + 1);
+    daemon.logged("run ended");
+    assert_eq!(ids_of(&world, "other"), [2]);
+    assert!(daemon.log().contains("holds the lock"), "{}", daemon.log());
+    assert_eq!(world.ids().len(), 2);
+    assert_eq!(daemon.end(), Some(0), "it does not keep the process");
+}
+
+#[test]
+fn a_store_that_is_away_is_tried_again_and_shows() {
+    let world = at_two("cron = \"0 3 * * *\"\nretry_for = \"5m\"");
+    let mut daemon = world.daemon();
+    world.set_clock(1);
+    daemon.logged("run ended");
+    std::fs::rename(world.path("vectors.db"), world.path("away.db")).unwrap();
+    daemon.wait("the store to be missed", |daemon| {
+        daemon.get("/readyz") == (503, "store agent: not reachable\n".into())
+    });
+    assert_eq!(daemon.get("/healthz").0, 200);
+    world.set_clock(DAY + 1);
+    daemon.logged("away: tried again later");
+    daemon.told("away: agent");
+    daemon.idle();
+    std::fs::rename(world.path("away.db"), world.path("vectors.db")).unwrap();
+    daemon.logged_times("run ended", 3);
+    assert_eq!(runs(&world, "agent")[0]["outcome"], "idle");
+    daemon.wait("the store to be found", |daemon| {
+        daemon.get("/readyz").0 == 200
+    });
+}
+
+#[test]
+fn a_store_that_stays_away_is_skipped_for_that_night() {
+    let world = at_two("cron = \"0 3 * * *\"\nretry_for = \"2s\"");
+    world.night().expect(0);
+    std::fs::rename(world.path("vectors.db"), world.path("away.db")).unwrap();
+    let mut daemon = world.daemon();
+    world.set_clock(1);
+    daemon.logged("skipped until the next run");
+    daemon.told("last run skipped (exit 3)");
+    let run = &runs(&world, "agent")[0];
+    assert_eq!(
+        (&run["outcome"], &run["exit"]),
+        (&"skipped".into(), &3.into())
+    );
+    let passes = run["passes"].as_array().unwrap();
+    assert!(!passes.is_empty() && passes.iter().all(|pass| pass["outcome"] == "skipped"));
+    daemon.idle();
+    assert!(!daemon.notes().ends_with("away: agent\n"));
+}
+
+#[test]
+fn without_catch_up_a_missed_run_waits() {
+    let mut world = at_two("cron = \"0 3 * * *\"\ncatch_up = false");
+    world.night().expect(0);
+    world.set_clock(HOUR);
+    let mut daemon = world.daemon();
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 1);
+    daemon.kill();
+    world.configure("catch_up = false", "catch_up = true");
+    let mut daemon = world.daemon();
+    daemon.logged("run ended");
+    assert_eq!(runs(&world, "agent").len(), 2);
+}
+
+#[test]
+fn the_log_is_json_or_fit_for_the_journal_and_tells_no_memory() {
+    let world = at_two(NIGHTLY);
+    let mut daemon = world.daemon_with("", &["--log-format", "json"]);
+    world.set_clock(1);
+    daemon.logged("run ended");
+    for line in daemon.log().lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert!(
+            event["message"].is_string() && event["level"].is_string(),
+            "{line}"
+        );
+    }
+    let told = daemon.log() + &daemon.notes() + &daemon.get("/metrics").1;
+    assert!(!told.contains("canary"), "{told}");
+    assert_eq!(daemon.end(), Some(0));
+
+    // As systemd does it: device and inode of the stream, in the environment.
+    let journal = world.path("journal");
+    write(&journal, "");
+    let file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&journal)
+        .unwrap();
+    let stat = rustix::fs::fstat(&file).unwrap();
+    let mut child = world
+        .command(&[])
+        .env("JOURNAL_STREAM", format!("{}:{}", stat.st_dev, stat.st_ino))
+        .stderr(file)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    while !line.ends_with('\n') {
+        std::thread::sleep(Duration::from_millis(20));
+        line = std::fs::read_to_string(&journal).unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.starts_with("<6> INFO "), "{line}");
+}
+
+/// Scrapes while a run is held, from several clients; how many.
+fn scrape(clients: usize, each: usize) {
+    let world = at_two(NIGHTLY);
+    let mut daemon = world.daemon_with("points.before=1*pause", &[]);
+    world.set_clock(1);
+    daemon.told("STATUS=running since");
+    let clients_scrape = |each| {
+        std::thread::scope(|scope| {
+            for _ in 0..clients {
+                scope.spawn(|| {
+                    for _ in 0..each {
+                        let (status, page) = daemon.get("/metrics");
+                        assert!(status == 200 && page.contains("hypnos_build_info"));
+                    }
+                });
+            }
+        });
+    };
+    clients_scrape(each / 10);
+    let before = rss(daemon.child.id());
+    clients_scrape(each);
+    println!("{before} KiB before, {} KiB after", rss(daemon.child.id()));
+}
+
+/// Resident memory of a process, in KiB.
+fn rss(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn scrapes_during_a_run_are_all_answered() {
+    scrape(4, 50);
+}
+
+#[test]
+#[ignore = "takes a minute; prints the memory before and after"]
+fn ten_thousand_scrapes_during_a_run_are_all_answered() {
+    scrape(8, 1250);
+}
+
+#[test]
+#[ignore = "takes minutes; prints the memory along the way"]
+fn memory_is_flat_over_two_hundred_runs() {
+    let world = at_two(NIGHTLY);
+    let mut daemon = world.daemon();
+    let mut memory = Vec::new();
+    for night in 0..200 {
+        world.set_clock(night * DAY + 1);
+        daemon.logged_times("run ended", usize::try_from(night).unwrap() + 1);
+        memory.push(rss(daemon.child.id()));
+    }
+    println!("{memory:?}");
+    let (early, late) = (memory[50], memory[199]);
+    assert!(late < early + early / 10, "{early} KiB, then {late} KiB");
+}

@@ -1,0 +1,687 @@
+//! Taking a run back: both stores as they were, or the memory is named that is not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hypnos::failpoint::Failpoint;
+use hypnos::memory::{Memory, MemoryId, Namespace};
+use hypnos::pass::member::member;
+use hypnos::plan::{Question, QuestionKind, Reason};
+use hypnos::state::{ActionResult, Partition, StateDir};
+use rusqlite::{Connection, params};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{
+    BACKENDS, Backend, DAY, Output, Point, World, dump, files, hypnos, now, open, point_id,
+};
+
+const FTS: &str = "
+    CREATE VIRTUAL TABLE memories_fts USING fts5(content, content='memories', content_rowid='id');
+    CREATE TRIGGER memories_ai AFTER INSERT ON memories BEGIN
+      INSERT INTO memories_fts(rowid, content) VALUES (new.id, new.content); END;
+    CREATE TRIGGER memories_ad AFTER DELETE ON memories BEGIN
+      INSERT INTO memories_fts(memories_fts, rowid, content) VALUES ('delete', old.id, old.content); END;
+    CREATE TRIGGER memories_au AFTER UPDATE ON memories BEGIN
+      INSERT INTO memories_fts(memories_fts, rowid, content) VALUES ('delete', old.id, old.content);
+      INSERT INTO memories_fts(rowid, content) VALUES (new.id, new.content); END;";
+
+/// Ana has two live memories, three expired ones with tags, one of them with another hidden behind it, and a point
+/// without a row; zoe's account was closed.
+fn world(backend: Backend) -> World {
+    let mut world = World::new(backend);
+    world.rows().execute_batch(FTS).unwrap();
+    world.user("ana", None);
+    world.user("zoe", Some(now() - 30 * DAY));
+    world.memory("zoe", now(), None);
+    for _ in 0..2 {
+        world.memory("ana", now(), None);
+    }
+    for _ in 0..3 {
+        let id = world.memory("ana", now() - 40 * DAY, Some(7));
+        let tag = "INSERT INTO memory_tags VALUES(?1, 'a'), (?1, 'b')";
+        world.rows().execute(tag, [id]).unwrap();
+    }
+    let hidden = world.memory("ana", now() - 50 * DAY, None);
+    let hide = "UPDATE memories SET superseded_by = 6 WHERE id = ?1";
+    world.rows().execute(hide, [hidden]).unwrap();
+    world.ghost("user:ana");
+    world
+}
+
+fn rows_of(world: &World, owner: &str) -> Vec<String> {
+    let db = world.rows();
+    let mut rows = Vec::new();
+    for sql in [
+        "SELECT rowid, * FROM memories WHERE user_id = ?1 ORDER BY id",
+        "SELECT t.rowid, t.* FROM memory_tags t JOIN memories m ON m.id = t.memory_id WHERE m.user_id = ?1 ORDER BY 1",
+    ] {
+        let mut read = db.prepare(sql).unwrap();
+        let columns = read.column_count();
+        let found = read.query_map([owner], |row| {
+            let values = (0..columns).map(|i| format!("{:?}", row.get_ref(i).unwrap()));
+            Ok(values.collect::<Vec<_>>().join(" "))
+        });
+        rows.extend(found.unwrap().map(Result::unwrap));
+    }
+    rows
+}
+
+fn points_of(world: &World, namespace: &str) -> BTreeMap<Uuid, Point> {
+    let mut points = world.all_points();
+    points.retain(|_, point| point.namespace.as_deref() == Some(namespace));
+    points
+}
+
+/// Where the text index finds a word.
+fn found(world: &World, word: &str) -> Vec<i64> {
+    let db = world.rows();
+    let mut read = db
+        .prepare("SELECT rowid FROM memories_fts WHERE memories_fts MATCH ?1 ORDER BY rowid")
+        .unwrap();
+    let ids = read.query_map([word], |row| row.get(0)).unwrap();
+    ids.map(Result::unwrap).collect()
+}
+
+fn report(output: &Output) -> Value {
+    output.objects("undo").remove(0)
+}
+
+fn undo(world: &World, args: &[&str]) -> Output {
+    world.run(&[&["undo", "last", "--json"], args].concat())
+}
+
+fn run_of(night: &Output) -> String {
+    night.objects("run")[0]["run"].as_str().unwrap().to_owned()
+}
+
+fn state(world: &World) -> hypnos::state::State {
+    StateDir::new(&world.path("state"), "agent")
+        .open(Partition::Main)
+        .unwrap()
+}
+
+#[test]
+fn a_night_comes_back_as_it_was_but_for_what_was_erased() {
+    for backend in BACKENDS {
+        let world = world(backend);
+        let (rows, points) = (rows_of(&world, "ana"), points_of(&world, "user:ana"));
+        let night = world.night().expect(0);
+        assert_eq!(rows_of(&world, "ana").len(), 2, "{night:#?}");
+        assert_eq!(points_of(&world, "user:ana").len(), 2);
+        let before = files(world.dir.path());
+
+        let dry = report(&undo(&world, &["--dry-run"]).expect(3));
+        assert_eq!(dry["put_back"], json!({"delete": 3, "drop_point": 1}));
+        assert_eq!(dry["actions"].as_array().unwrap().len(), 4);
+        assert!(files(world.dir.path()) == before, "a dry run wrote");
+
+        let undone = report(&undo(&world, &[]).expect(3));
+        assert_eq!(undone["run"], json!(run_of(&night)));
+        assert_eq!(undone["put_back"], dry["put_back"], "{undone:#}");
+        assert_eq!(undone["erased"], json!({"delete": 1}), "{undone:#}");
+        assert_eq!(undone["left"], json!([]));
+        assert_eq!(undone["incomplete"], json!([]));
+        assert_eq!(rows_of(&world, "ana"), rows, "{backend:?}");
+        assert_eq!(points_of(&world, "user:ana"), points, "{backend:?}");
+        assert_eq!(found(&world, "ana"), [2, 3, 4, 5, 6, 7]);
+        assert_eq!(rows_of(&world, "zoe").len(), 0);
+        assert_eq!(points_of(&world, "user:zoe").len(), 0);
+        let again: Vec<_> = undone["again"].as_array().unwrap().clone();
+        let reasons: Vec<_> = again.iter().map(|again| &again["reason"]).collect();
+        assert_eq!(reasons, [&json!("expired"), &json!("row_gone")]);
+
+        let twice = report(&undo(&world, &[]).expect(3));
+        assert_eq!(twice["put_back"], json!({}));
+        assert_eq!(twice["already"], undone["put_back"]);
+        assert_eq!(rows_of(&world, "ana"), rows);
+        assert_eq!(points_of(&world, "user:ana"), points);
+
+        let totals = state(&world).totals().unwrap();
+        let undone: u64 = totals
+            .iter()
+            .filter(|total| total.result == ActionResult::Undone)
+            .map(|total| total.count)
+            .sum();
+        assert_eq!(undone, 4);
+        let status = world.run(&["status", "--json"]).expect(0);
+        let reversals = &status.objects("status")[0]["reversals"];
+        assert_eq!(
+            reversals[0],
+            json!({"pass": "ttl", "applied": 3, "undone": 3, "rate": 1.0}),
+            "{status:#?}"
+        );
+        // Its deadline is past: it goes again, as it was said.
+        let next = world.night().expect(0);
+        assert_eq!(next.pass("ttl")["applied"], json!({"delete": 3}));
+        assert_eq!(rows_of(&world, "ana").len(), 2);
+    }
+}
+
+#[test]
+fn what_was_changed_since_is_left_and_named() {
+    for backend in BACKENDS {
+        let world = world(backend);
+        let points = points_of(&world, "user:ana");
+        let _ = world.night().expect(0);
+        let db = world.rows();
+        let insert = "INSERT INTO memories(id, user_id, content, content_hash, created_at) VALUES(?1, 'ana', 'new', ?2, ?3)";
+        // The key of a memory that expired, and that of the one that was hidden behind another.
+        for id in [4, 7] {
+            db.execute(insert, params![id, format!("new {id}"), now()])
+                .unwrap();
+        }
+        // The point of another was written anew.
+        world.put_as("user:ana", 5, 99);
+        let rewritten = points_of(&world, "user:ana");
+        let undone = report(&undo(&world, &[]).expect(3));
+        assert_eq!(undone["put_back"], json!({"delete": 2, "drop_point": 1}));
+        let left: Vec<_> = undone["left"].as_array().unwrap().clone();
+        assert_eq!(left.len(), 1, "{undone:#}");
+        assert_eq!(
+            (&left[0]["id"], &left[0]["why"]),
+            (&json!("4"), &json!("changed"))
+        );
+        let mut incomplete: Vec<_> = undone["incomplete"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| (line["id"].to_string(), line["why"].to_string()))
+            .collect();
+        incomplete.sort();
+        let expected = [
+            ("\"5\"", "\"point_rewritten\""),
+            ("\"6\"", "\"changed\""),
+            ("\"6\"", "\"point_unclear\""),
+        ];
+        let expected = expected.map(|(id, why)| (id.to_owned(), why.to_owned()));
+        assert_eq!(incomplete, expected, "{undone:#}");
+        let now = points_of(&world, "user:ana");
+        let (four, five, six, seven) = (
+            point_id("user:ana", 4),
+            point_id("user:ana", 5),
+            point_id("user:ana", 6),
+            point_id("user:ana", 7),
+        );
+        assert!(!now.contains_key(&four) && !now.contains_key(&seven));
+        assert_eq!(now.get(&five), rewritten.get(&five));
+        assert_eq!(now.get(&six), points.get(&six));
+        let content: String = world
+            .rows()
+            .query_row(
+                "SELECT group_concat(content) FROM memories WHERE id IN (4, 7)",
+                [],
+                |r| r.get(0),
+            )
+            .unwrap();
+        assert_eq!(content, "new,new");
+        // Once the way is free, what was left can still come back.
+        world
+            .rows()
+            .execute("DELETE FROM memories WHERE id = 4", [])
+            .unwrap();
+        let undone = report(&undo(&world, &["--id", "4"]).expect(0));
+        assert_eq!(undone["put_back"], json!({"delete": 1}));
+        assert_eq!(points_of(&world, "user:ana").get(&four), points.get(&four));
+    }
+}
+
+#[test]
+fn one_memory_comes_back_alone_and_what_nothing_was_done_to_is_said() {
+    let world = world(Backend::Sqlite);
+    let night = world.night().expect(0);
+    let undone = report(&undo(&world, &["--id", "5"]).expect(0));
+    assert_eq!(undone["put_back"], json!({"delete": 1}));
+    assert_eq!(world.ids(), [2, 3, 5].into());
+    // One that was hidden behind another comes back with it.
+    let undone = report(&undo(&world, &["--id", "7"]).expect(0));
+    assert_eq!(undone["put_back"], json!({"delete": 1}));
+    assert_eq!(world.ids(), [2, 3, 5, 6, 7].into());
+    let run = run_of(&night);
+    for wrong in [
+        &["undo", "last", "--id", "2"][..],
+        &["undo", "nonsense"],
+        &["undo", &run, "--store", "other"],
+        &["undo", &run, "--namespace", "nobody"],
+    ] {
+        let refused = world.run(wrong).expect(2);
+        assert!(!refused.stderr.is_empty(), "{refused:#?}");
+    }
+    let why = world.run(&["why", "5", "--json"]).expect(0);
+    let history = &why.objects("why")[0]["history"][0];
+    assert!(history["undone_at"].is_string(), "{history:#}");
+    let undo_run = undone["by"].as_str().unwrap();
+    assert_ne!(history["undone_by"], json!(undo_run));
+    let told = world.run(&["why", "6"]).expect(0).stdout;
+    assert!(told.contains(&format!("by run {undo_run}")), "{told}");
+}
+
+#[test]
+fn without_a_run_there_is_nothing_to_undo() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.memory("ana", now(), None);
+    let refused = world.run(&["undo", "last"]).expect(2);
+    assert!(
+        refused.stderr.contains("no run has changed anything"),
+        "{refused:#?}"
+    );
+    let night = world.night().expect(0);
+    let _ = world.run(&["undo", "last"]).expect(2);
+    let undone = world.run(&["undo", &run_of(&night)]).expect(0);
+    assert!(undone.stdout.contains("nothing to put back"), "{undone:#?}");
+    let _held = {
+        let holder = hypnos::state::Holder {
+            pid: 1,
+            run: "other".into(),
+            host: "here".into(),
+            since: jiff::Timestamp::UNIX_EPOCH,
+            command: "test".into(),
+        };
+        StateDir::new(&world.path("state"), "agent")
+            .lock(&holder)
+            .unwrap()
+    };
+    let _ = world.run(&["undo", &run_of(&night)]).expect(11);
+}
+
+/// A world in which five memories have faded; `deleted_at` marks them where `soft` says so.
+fn faded(backend: Backend, soft: bool) -> World {
+    let mut world = World::new(backend);
+    world.user("ana", None);
+    for _ in 0..95 {
+        world.memory("ana", now(), None);
+    }
+    for n in 0..5 {
+        world.memory("ana", now() - (400 + n) * DAY, None);
+    }
+    if soft {
+        world
+            .rows()
+            .execute_batch("ALTER TABLE memories ADD COLUMN deleted_at INTEGER")
+            .unwrap();
+        world.configure(
+            "superseded_by = \"superseded_by\"",
+            "superseded_by = \"superseded_by\"\ndeleted_at = \"deleted_at:epoch_s\"",
+        );
+    }
+    world
+}
+
+#[test]
+fn what_faded_and_was_brought_back_counts_as_used() {
+    for backend in BACKENDS {
+        for soft in [false, true] {
+            let world = faded(backend, soft);
+            let (rows, points) = (world.dump(), world.all_points());
+            let night = world.night().expect(0);
+            let kind = if soft { "soft_delete" } else { "delete" };
+            assert_eq!(night.pass("decay")["applied"], json!({kind: 5}));
+            let undone = report(&undo(&world, &[]).expect(0));
+            assert_eq!(undone["put_back"], json!({kind: 5}));
+            assert_eq!(undone["again"], json!([]));
+            assert_eq!(world.dump(), rows);
+            assert_eq!(world.all_points(), points);
+            let night = world.night().expect(0);
+            assert_eq!(night.pass("decay")["outcome"], "idle", "{night:#?}");
+            assert_eq!(world.dump(), rows);
+            let queue = world.run(&["review", "--all", "--json"]).expect(0);
+            let answers: Vec<_> = queue
+                .objects("entry")
+                .iter()
+                .map(|entry| (entry["kind"].clone(), entry["answer"].clone()))
+                .collect();
+            assert_eq!(answers, vec![(json!("unused"), json!("kept")); 5]);
+        }
+    }
+}
+
+#[test]
+fn a_mark_is_taken_back_only_from_a_row_that_nobody_edited() {
+    let world = faded(Backend::Sqlite, true);
+    let _ = world.night().expect(0);
+    let db = world.rows();
+    db.execute_batch(
+        "UPDATE memories SET content = 'edited' WHERE id = 96;
+         UPDATE memories SET deleted_at = 4102444800 WHERE id = 97;
+         DELETE FROM memories WHERE id = 98;
+         UPDATE memories SET last_used_at = 5 WHERE id = 99",
+    )
+    .unwrap();
+    let before = world.all_points();
+    let undone = report(&undo(&world, &[]).expect(3));
+    let mut left: Vec<_> = undone["left"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| format!("{} {}", line["id"], line["why"]))
+        .collect();
+    left.sort();
+    assert_eq!(
+        left,
+        [r#""96" "changed""#, r#""97" "changed""#, r#""98" "gone""#]
+    );
+    let hidden: Vec<i64> = db
+        .prepare("SELECT id FROM memories WHERE deleted_at IS NOT NULL ORDER BY id")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(hidden, [96, 97]);
+    assert_eq!(world.all_points().len(), before.len() + 2);
+}
+
+/// Puts the question whether two memories are the same.
+fn ask(world: &World, ids: [i64; 2]) {
+    let members = ids.map(|id| {
+        let mut memory = Memory::new(Some(MemoryId::Integer(id)));
+        memory.content = Some(format!("canary ana {id}"));
+        memory.kind = Some("fact".into());
+        member(&memory).unwrap()
+    });
+    let question = Question {
+        kind: QuestionKind::Similar,
+        partition: "main".into(),
+        namespace: Namespace::parse("user:ana").unwrap(),
+        members: members.into(),
+    };
+    let reason = Reason::Similar { members: 2 };
+    let at = jiff::Timestamp::from_second(now()).unwrap();
+    state(world)
+        .enqueue("test", &[(&question, reason)], at)
+        .unwrap();
+}
+
+#[test]
+fn a_merge_is_taken_apart_and_the_question_is_open_again() {
+    for backend in BACKENDS {
+        let mut world = World::new(backend);
+        world
+            .rows()
+            .execute_batch("ALTER TABLE memories ADD COLUMN uses INTEGER")
+            .unwrap();
+        world.configure(
+            "superseded_by = \"superseded_by\"",
+            "superseded_by = \"superseded_by\"\nuses = \"uses\"",
+        );
+        world.user("ana", None);
+        let stays = world.memory("ana", now() - 2 * DAY, None);
+        let goes = world.memory("ana", now() - 9 * DAY, None);
+        let set = "UPDATE memories SET uses = ?2, last_used_at = ?3 WHERE id = ?1";
+        let db = world.rows();
+        db.execute(set, params![stays, 2, now() - 2 * DAY]).unwrap();
+        db.execute(set, params![goes, 5, now() - DAY]).unwrap();
+        ask(&world, [stays, goes]);
+        let (rows, points) = (world.dump(), world.all_points());
+        let answer = ["review", "replace", "1", "--keep", &stays.to_string()];
+        let _ = world.run(&answer).expect(0);
+        assert_eq!(world.all_points().len(), 1);
+        // Used three times since.
+        let used = "UPDATE memories SET uses = uses + ?2 WHERE id = ?1";
+        assert_eq!(db.execute(used, params![stays, 3]).unwrap(), 1);
+        let undone = report(&undo(&world, &[]).expect(0));
+        assert_eq!(undone["put_back"], json!({"supersede": 1}));
+        assert_eq!(undone["reopened"], json!([1]));
+        db.execute(used, params![stays, -3]).unwrap();
+        assert_eq!(world.dump(), rows, "{backend:?}");
+        assert_eq!(world.all_points(), points);
+        let queue = world.run(&["review", "--json"]).expect(0);
+        assert_eq!(queue.objects("entry")[0]["answer"], Value::Null);
+        // Once more, and this time the one that stayed is edited: it keeps what it got, and is named.
+        let _ = world.run(&answer).expect(0);
+        db.execute(
+            "UPDATE memories SET content = 'edited' WHERE id = ?1",
+            [stays],
+        )
+        .unwrap();
+        let undone = report(&undo(&world, &[]).expect(3));
+        assert_eq!(undone["put_back"], json!({"supersede": 1}));
+        let line = &undone["incomplete"][0];
+        assert_eq!(
+            (&line["row"], &line["why"]),
+            (&json!("1"), &json!("changed"))
+        );
+        let uses: i64 = db
+            .query_row("SELECT uses FROM memories WHERE id = ?1", [stays], |r| {
+                r.get(0)
+            })
+            .unwrap();
+        assert_eq!(uses, 7);
+    }
+}
+
+#[test]
+fn what_was_merged_and_brought_back_is_kept_apart() {
+    for backend in BACKENDS {
+        let mut world = World::new(backend);
+        world.user("ana", None);
+        let ids = [0, 1, 2].map(|n| world.row("ana", now() - n * DAY, None));
+        let same = "UPDATE memories SET content = 'Ana lives in Porto'";
+        world.rows().execute_batch(same).unwrap();
+        for id in ids {
+            world.put_as("user:ana", id, 1);
+        }
+        let (rows, points) = (world.dump(), world.all_points());
+        let night = world.night().expect(0);
+        let merged = &night.pass("duplicates")["applied"]["supersede"];
+        assert_eq!(merged, &json!(2), "{night:#?}");
+        assert_eq!(world.all_points().len(), 1);
+        let undone = report(&undo(&world, &[]).expect(0));
+        assert_eq!(undone["put_back"], json!({"supersede": 2}));
+        assert_eq!(world.dump(), rows, "{backend:?}");
+        assert_eq!(world.all_points(), points);
+        let night = world.night().expect(0);
+        assert_eq!(night.pass("duplicates")["outcome"], "idle", "{night:#?}");
+        assert_eq!(world.dump(), rows, "{backend:?}");
+        // Whoever edits one of them asks anew.
+        let edit = "UPDATE memories SET content = 'Ana lives in Porto.' WHERE id = 3";
+        world.rows().execute_batch(edit).unwrap();
+        let night = world.night().expect(0);
+        assert_eq!(
+            night.pass("duplicates")["applied"]["supersede"],
+            1,
+            "{night:#?}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_changed_no_row_is_taken_back_by_its_run() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    let ids = [
+        world.memory("ana", now(), None),
+        world.memory("ana", now(), None),
+    ];
+    ask(&world, ids);
+    let kept = world.run(&["review", "keep", "1", "--json"]).expect(0);
+    let run = kept.objects("answer")[0]["run"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for expected in [json!([1]), json!([])] {
+        let undone = world.run(&["undo", &run, "--json"]).expect(0);
+        assert_eq!(report(&undone)["reopened"], expected);
+    }
+    let queue = world.run(&["review", "--json"]).expect(0);
+    assert_eq!(queue.objects("entry").len(), 1);
+}
+
+#[test]
+fn who_left_since_is_not_brought_back() {
+    for (sql, why) in [
+        (
+            "UPDATE users SET deleted_at = 1700000000 WHERE id = 'ana'",
+            "owner_deleted",
+        ),
+        ("DELETE FROM users WHERE id = 'ana'", "owner_unknown"),
+    ] {
+        let world = world(Backend::Sqlite);
+        world.user("bea", None);
+        let _ = world.night().expect(0);
+        world.rows().execute(sql, []).unwrap();
+        let undone = report(&undo(&world, &[]).expect(3));
+        assert_eq!(undone["put_back"], json!({}), "{undone:#}");
+        let left = undone["left"].as_array().unwrap();
+        assert!(
+            left.len() == 4 && left.iter().all(|line| line["why"] == why),
+            "{undone:#}"
+        );
+        assert_eq!(rows_of(&world, "ana").len(), 2);
+    }
+}
+
+#[test]
+fn what_was_done_on_other_stores_is_left() {
+    let mut world = world(Backend::Sqlite);
+    let night = world.night().expect(0);
+    std::fs::copy(world.path("memory.db"), world.path("other.db")).unwrap();
+    world.configure("path = \"memory.db\"", "path = \"other.db\"");
+    let before = dump(&world.path("other.db"));
+    let undone = report(&world.run(&["undo", &run_of(&night), "--json"]).expect(3));
+    assert_eq!(undone["put_back"], json!({}));
+    assert_eq!(undone["left"][0]["why"], "other_stores");
+    assert_eq!(dump(&world.path("other.db")), before);
+}
+
+#[test]
+fn an_undo_that_is_cut_off_is_open_and_the_next_run_finishes_it() {
+    for backend in BACKENDS {
+        for point in [
+            Failpoint::UndoBegun,
+            Failpoint::RowsCommitted,
+            Failpoint::PutBackDone,
+            Failpoint::UndoSettled,
+        ] {
+            let world = world(backend);
+            let (rows, points) = (rows_of(&world, "ana"), points_of(&world, "user:ana"));
+            let _ = world.night().expect(0);
+            let cut = Output::of(
+                world
+                    .command(&["undo", "last"])
+                    .env("FAILPOINTS", format!("{}=return(kill)", point.as_str())),
+            );
+            assert_eq!(cut.code, None, "{point}: {cut:#?}");
+            let open = world.run(&["status", "--json"]).expect(0);
+            let open = open.objects("status")[0]["open_intents"].as_u64().unwrap();
+            assert_eq!(open > 0, point != Failpoint::UndoSettled, "{point}");
+            let dry = world
+                .run(&["--dry-run", "--only", "decay", "--json"])
+                .expect(0);
+            let begun: usize = dry
+                .objects("replay")
+                .iter()
+                .flat_map(|replay| replay["actions"].as_array().unwrap().clone())
+                .filter(|action| action["undo"].is_string())
+                .count();
+            assert_eq!(begun as u64, open, "{point}: {dry:#?}");
+            let next = world
+                .run(&["--run-now", "--only", "decay", "--json"])
+                .expect(0);
+            assert_eq!(next.objects("run")[0]["replayed"], json!(open), "{point}");
+            assert_eq!(rows_of(&world, "ana"), rows, "{backend:?} {point}");
+            assert_eq!(points_of(&world, "user:ana"), points, "{backend:?} {point}");
+        }
+    }
+}
+
+#[test]
+fn a_tenant_is_undone_in_its_own_file() {
+    let mut world = World::new(Backend::Sqlite);
+    for name in ["ana", "bea"] {
+        world.user(name, None);
+        std::fs::create_dir_all(world.path(&format!("users/{name}"))).unwrap();
+        let db = open(&world.path(&format!("users/{name}/memory.db")));
+        db.execute_batch(
+            "PRAGMA journal_mode = WAL;
+             CREATE TABLE memories(id INTEGER PRIMARY KEY, content TEXT, created_at INTEGER, ttl_days INTEGER)",
+        )
+        .unwrap();
+        let insert = "INSERT INTO memories VALUES(?1, 'x', ?2, ?3)";
+        db.execute(insert, params![1, now() - 40 * DAY, 7]).unwrap();
+        db.execute(insert, params![2, now(), None::<i64>]).unwrap();
+        world.put(&[1, 2].map(|id| (format!("user:{name}"), id)));
+    }
+    let from = world.config.find("[store.rows]").unwrap();
+    let to = world.config.find("[store.owners]").unwrap();
+    let rows = "[store.rows]\npath = \"users/{tenant}/memory.db\"\ntable = \"memories\"\nid = \"id\"\n\
+                content = \"content\"\ncreated_at = \"created_at:epoch_s\"\nttl_days = \"ttl_days\"\n";
+    world.config.replace_range(from..to, rows);
+    world.configure("scope = \"user\"", "scope = \"user\"\npath = \"memory.db\"");
+    let of = |name: &str| dump(&world.path(&format!("users/{name}/memory.db")));
+    let (ana, points) = (of("ana"), world.all_points());
+    let _ = world.night().expect(0);
+    let bea = of("bea");
+    assert_eq!(world.all_points().len(), 2);
+    let undone = report(&undo(&world, &["--id", "1", "--namespace", "user:ana"]).expect(0));
+    assert_eq!(undone["put_back"], json!({"delete": 1}), "{undone:#}");
+    assert_eq!((of("ana"), of("bea")), (ana, bea));
+    let undone = report(&undo(&world, &[]).expect(0));
+    assert_eq!(undone["put_back"], json!({"delete": 1}));
+    assert_eq!(undone["already"], json!({"delete": 1}));
+    assert_eq!(world.all_points(), points);
+}
+
+/// Every row of a table as SQL literals, but those of some owners.
+fn literals(path: &Path, table: &str, owner: &str, without: &[String]) -> Vec<String> {
+    let db = Connection::open(path).unwrap();
+    let columns: Vec<String> = db
+        .prepare("SELECT 'quote(\"' || name || '\")' FROM pragma_table_info(?1)")
+        .unwrap()
+        .query_map([table], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let sql = format!(
+        "SELECT {owner}, rowid || {} FROM {table}",
+        columns.join(" || ")
+    );
+    let mut read = db.prepare(&sql).unwrap();
+    let rows = read.query_map([], |row| {
+        Ok((row.get::<_, Option<String>>(0)?, row.get(1)?))
+    });
+    let mut rows: Vec<String> = rows
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(|(owner, _)| !owner.as_ref().is_some_and(|owner| without.contains(owner)))
+        .map(|(_, row)| row)
+        .collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn the_demos_night_comes_back_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = dir.path().join("demo");
+    hypnos::demo::build(&demo, jiff::Timestamp::from_second(now()).unwrap()).unwrap();
+    let config = demo.join("hypnos.toml");
+    let run = |args: &[&str]| Output::of(hypnos().arg("--config").arg(&config).args(args));
+    let closed: Vec<String> = {
+        let db = open(&demo.join("memory.db"));
+        let mut read = db
+            .prepare("SELECT id FROM users WHERE deleted_at IS NOT NULL")
+            .unwrap();
+        let ids = read.query_map([], |row| row.get(0)).unwrap();
+        ids.map(Result::unwrap).collect()
+    };
+    assert_eq!(closed.len(), 2);
+    let theirs: Vec<String> = closed.iter().map(|id| format!("user:{id}")).collect();
+    let content = || {
+        (
+            literals(&demo.join("memory.db"), "memories", "user_id", &closed),
+            literals(&demo.join("vectors.db"), "points", "namespace", &theirs),
+        )
+    };
+    let before = content();
+    assert!(before.0.len() > 50 && before.1.len() > 50);
+    let night = run(&["--run-now", "--json"]).expect(0);
+    let after = content();
+    assert!(after.0 != before.0 && after.1 != before.1);
+    let undone = report(&run(&["undo", &run_of(&night), "--json"]).expect(3));
+    assert_eq!(undone["left"], json!([]), "{undone:#}");
+    assert_eq!(undone["incomplete"], json!([]), "{undone:#}");
+    assert!(!undone["erased"].as_object().unwrap().is_empty());
+    assert!(content() == before, "{undone:#}");
+}
