@@ -9,6 +9,9 @@ use jiff::tz::TimeZone;
 use crate::clock::Timestamp;
 use crate::config;
 
+/// Tells which day, week or month an instant is in.
+type Period = fn(Timestamp) -> (i16, i16);
+
 /// What is younger than this is kept whatever the day.
 const YOUNG: SignedDuration = SignedDuration::from_hours(24);
 
@@ -33,7 +36,7 @@ pub fn expired<'a>(
             .filter(|(_, at)| is_young(*at))
             .map(|(name, _)| *name),
     );
-    let rules: [(u32, fn(Timestamp) -> (i16, i16)); 3] = [
+    let rules: [(u32, Period); 3] = [
         (keep.keep_daily, day),
         (keep.keep_weekly, week),
         (keep.keep_monthly, month),

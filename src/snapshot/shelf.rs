@@ -219,9 +219,8 @@ fn is_partial(name: &str) -> bool {
 
 /// Whether a name is a pair's.
 fn is_pair(name: &str) -> bool {
-    let (second, rest) = match name.split_once('Z') {
-        Some((second, rest)) => (second, rest),
-        None => return false,
+    let Some((second, rest)) = name.split_once('Z') else {
+        return false;
     };
     let is_number = |n: &str| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit());
     let is_second = jiff::civil::DateTime::strptime("%Y-%m-%dT%H-%M-%S", second)

@@ -15,7 +15,7 @@ use crate::store::Stores;
 use crate::store::copies::{CopiedFile, CopyError, Count};
 use crate::store::database::{self, Stamp};
 use crate::store::identity::Identity;
-use crate::store::rows::{Partition, RowError, RowStore, Snapshot};
+use crate::store::rows::{Partition, RowStore, Snapshot};
 use crate::store::vectors;
 
 /// What is to be copied, and for whom.
@@ -146,12 +146,9 @@ pub(super) fn count_copy(
     partition: &Partition,
     copy: Connection,
 ) -> Result<Count, CopyError> {
-    Ok(rows.reader_of_copy(copy, partition)?.snapshot(count)?)
-}
-
-/// Counts the memories of a row database.
-fn count(snapshot: &Snapshot) -> Result<Count, RowError> {
-    snapshot.count()
+    Ok(rows
+        .reader_of_copy(copy, partition)?
+        .snapshot(Snapshot::count)?)
 }
 
 /// Counts what was written to the rows since they were copied.
@@ -168,7 +165,7 @@ fn drift(stores: &Stores, copied: &[CopiedRows]) -> Result<Drift, SnapshotError>
         if Stamp::of(&partition.path).map_err(half())? == rows.stamp {
             continue;
         }
-        let after = stores.rows.reader(&partition)?.snapshot(count)?;
+        let after = stores.rows.reader(&partition)?.snapshot(Snapshot::count)?;
         drift.written += 1;
         drift.rows_in_copy += rows.count.total;
         drift.rows_after += after.total;

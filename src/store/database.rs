@@ -296,11 +296,35 @@ fn put(copy: &Path, staged: &Path, is_wal: bool) -> Result<(), CopyError> {
     to.sync_all().map_err(doing())?;
     drop(to);
     if is_wal {
-        let conn = sqlite::open(staged, Access::Write)?;
-        conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
-            .map_err(failed("set the journal mode of the new file"))?;
+        set_wal(staged)?;
     }
     durable::sync_dir(durable::folder_of(staged)).map_err(doing())
+}
+
+/// Writes a database that nobody else knows of anew: what was deleted from it is in no page any more. Every rowid stays.
+///
+/// # Errors
+///
+/// When it cannot be written; then it is as it was.
+pub fn compact(path: &Path, stop: &Stop) -> Result<(), CopyError> {
+    let is_wal = journal_mode(path)? == "wal";
+    let anew = sqlite::beside(path, swap::ANEW);
+    durable::remove_if_there(&anew).map_err(CopyError::io(format!("remove {}", anew.display())))?;
+    copy(path, &anew, stop)?;
+    let doing = || CopyError::io(format!("replace {}", path.display()));
+    for log in ["-wal", "-shm"] {
+        durable::remove_if_there(&sqlite::beside(path, log)).map_err(doing())?;
+    }
+    std::fs::rename(&anew, path)
+        .and_then(|()| durable::sync_dir(durable::folder_of(path)))
+        .map_err(doing())?;
+    if is_wal { set_wal(path) } else { Ok(()) }
+}
+
+fn set_wal(path: &Path) -> Result<(), CopyError> {
+    let conn = sqlite::open(path, Access::Write)?;
+    conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
+        .map_err(failed("set the journal mode of the new file"))
 }
 
 /// What tells without opening it that nobody has written to a database since.
@@ -470,6 +494,35 @@ mod tests {
             assert_eq!(journal_mode(&staged).unwrap(), mode);
             assert!(same(&staged, &target, &Stop::default()).unwrap());
             assert!(!sqlite::beside(&staged, "-wal").exists());
+        }
+    }
+
+    #[test]
+    fn what_is_written_anew_keeps_every_rowid_and_nothing_that_was_deleted() {
+        for mode in ["wal", "delete"] {
+            let dir = tempfile::tempdir().unwrap();
+            let (live, owner) = database(dir.path(), mode);
+            owner
+                .execute_batch(
+                    "INSERT INTO t VALUES (4, 'the marker'); INSERT INTO t VALUES (5, 'five');
+                     DELETE FROM t WHERE a IN (1, 4)",
+                )
+                .unwrap();
+            drop(owner);
+            let holds = || {
+                let bytes = std::fs::read(&live).unwrap();
+                bytes.windows(10).any(|window| window == b"the marker")
+            };
+            assert!(holds(), "there is something to get rid of");
+            compact(&live, &Stop::default()).unwrap();
+            assert!(!holds());
+            let rowids: String = Connection::open(&live)
+                .unwrap()
+                .query_row("SELECT group_concat(rowid) FROM t", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(rowids, "2,3,5");
+            assert_eq!(journal_mode(&live).unwrap(), mode);
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         }
     }
 }

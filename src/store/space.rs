@@ -2,8 +2,9 @@
 //!
 //! Mechanics: VACUUM writes the database anew, in one transaction that keeps every other writer out until it ends; so it
 //! is interrupted once it has taken longer than it may, which undoes it. A file that is kept in incremental mode gives
-//! its pages back in short transactions instead. Neither changes the journal mode, and the log of a database in WAL mode
-//! is left to whoever commits next: there the file shrinks when it is written back, which a reader can put off.
+//! its pages back in short transactions instead. Neither changes the journal mode. In WAL mode
+//! the file shrinks when the log is written back, which is done as far as nobody would wait for it: a reader can put it
+//! off.
 //!
 //! Policy: VACUUM may number rows anew where they have no number of their own. Where something else knows rows by that
 //! number (a text index, an index of vectors, a trigger), the file is left as it is.
@@ -95,6 +96,7 @@ pub fn vacuum(path: &Path, limit: Duration, stop: &Stop) -> Result<u64, SpaceErr
             _ => SpaceError::sqlite("vacuum the database")(error),
         });
     }
+    write_back(&conn)?;
     hit(Failpoint::VacuumDone)?;
     drop(conn);
     Ok(before.saturating_sub(size_with_log(path)?))
@@ -126,9 +128,19 @@ pub fn shrink(path: &Path, stop: &Stop) -> Result<u64, SpaceError> {
         }
         left = now;
     }
+    write_back(&conn)?;
     hit(Failpoint::VacuumDone)?;
     drop(conn);
     Ok(before.saturating_sub(size_with_log(path)?))
+}
+
+/// Writes the log back into the file as far as no reader needs it, which nobody waits for: what is left is for the next
+/// commit.
+fn write_back(conn: &Connection) -> Result<(), SpaceError> {
+    match conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Ok(()),
+        result => result.map_err(SpaceError::sqlite("write the log back")),
+    }
 }
 
 /// Gives pages back: each row that the pragma returns is one.

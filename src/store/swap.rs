@@ -20,6 +20,9 @@ use super::sqlite::{self, Access, OpenError};
 use crate::durable;
 use crate::failpoint::{Failpoint, hit};
 
+/// What follows the name of a staged file while it is written anew.
+pub(super) const ANEW: &str = "-anew";
+
 /// The new place of a database in one restore: beside the live one, so that a rename can move it.
 #[must_use]
 pub fn staged_path(live: &Path, tag: &str) -> PathBuf {
@@ -225,7 +228,7 @@ fn inherit(staged: &Path, old: &File) -> Result<(), CopyError> {
 ///
 /// When something is there and cannot be removed.
 pub fn discard(staged: &Path) -> Result<(), CopyError> {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
+    for suffix in ["", "-wal", "-shm", "-journal", ANEW] {
         remove(&sqlite::beside(staged, suffix))?;
     }
     sync_folder(staged)

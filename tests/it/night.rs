@@ -149,7 +149,10 @@ fn only_and_skip_choose_the_passes() {
             .map(|plan| plan["pass"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(passes(&[]), ["ttl", "orphans", "duplicates", "decay"]);
+    assert_eq!(
+        passes(&[]),
+        ["ttl", "orphans", "duplicates", "decay", "vacuum"]
+    );
     assert_eq!(
         passes(&["--only", "orphans,ttl"]),
         ["ttl", "orphans"],
@@ -158,7 +161,7 @@ fn only_and_skip_choose_the_passes() {
     assert_eq!(passes(&["--only", "orphans"]), ["orphans"]);
     assert_eq!(
         passes(&["--skip", "orphans"]),
-        ["ttl", "duplicates", "decay"]
+        ["ttl", "duplicates", "decay", "vacuum"]
     );
     assert_eq!(
         passes(&["--only", "review"]),

@@ -7,10 +7,14 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Backend, DAY, Output, Point, World, now};
+use crate::support::{BACKENDS, Backend, DAY, Output, Point, World, now};
 
 fn world() -> World {
-    let mut world = World::new(Backend::Sqlite);
+    world_on(Backend::Sqlite)
+}
+
+fn world_on(backend: Backend) -> World {
+    let mut world = World::new(backend);
     world.configure("[pass.snapshot]\nenabled = false\n", "");
     world.user("ana", None);
     world.user("bob", None);
@@ -79,8 +83,13 @@ fn left_overs(world: &World) -> Vec<String> {
 
 #[test]
 fn both_halves_are_as_they_were_and_what_was_there_became_a_pair() {
-    for mode in ["wal", "delete"] {
-        let mut world = world();
+    let cases = [
+        (Backend::Sqlite, "wal"),
+        (Backend::Sqlite, "delete"),
+        (Backend::Qdrant, "wal"),
+    ];
+    for (backend, mode) in cases {
+        let mut world = world_on(backend);
         world
             .rows()
             .pragma_update(None, "journal_mode", mode)
@@ -114,34 +123,41 @@ fn both_halves_are_as_they_were_and_what_was_there_became_a_pair() {
 
 #[test]
 fn what_was_removed_later_stays_removed_unless_a_person_wants_it() {
-    let mut world = world();
-    let expired = world.memory("ana", now() - 40 * DAY, Some(7));
-    let ghost = world.ghost("user:ana");
-    let pair = pair(&world);
-    let night = world.night().expect(0);
-    assert_eq!(night.pass("ttl")["applied"], json!({"delete": 1}));
-    assert_eq!(night.pass("orphans")["applied"], json!({"drop_point": 1}));
-    upset(&mut world);
-    let line = restored(&restore(&world, &pair, &[]).expect(0));
-    assert_eq!(
-        line["taken_out"],
-        json!({"memories": 1, "marked": 0, "points": 2})
-    );
-    assert_eq!(world.ids(), [1, 2, 3].into());
-    assert_eq!(world.point_rows(), [1, 2, 3].into());
-    let line = restored(&restore(&world, &pair, &["--bring-back"]).expect(3));
-    assert_eq!(
-        line["taken_out"],
-        json!({"memories": 0, "marked": 0, "points": 0})
-    );
-    assert_eq!(world.ids(), [1, 2, 3, expired].into());
-    assert_eq!(world.point_rows(), [1, 2, 3, expired, ghost].into());
+    for backend in BACKENDS {
+        let mut world = world_on(backend);
+        let expired = world.memory("ana", now() - 40 * DAY, Some(7));
+        let ghost = world.ghost("user:ana");
+        let pair = pair(&world);
+        let night = world.night().expect(0);
+        assert_eq!(night.pass("ttl")["applied"], json!({"delete": 1}));
+        assert_eq!(night.pass("orphans")["applied"], json!({"drop_point": 1}));
+        upset(&mut world);
+        let line = restored(&restore(&world, &pair, &[]).expect(0));
+        assert_eq!(
+            line["taken_out"],
+            json!({"memories": 1, "marked": 0, "points": 2})
+        );
+        assert_eq!(world.ids(), [1, 2, 3].into());
+        assert_eq!(world.point_rows(), [1, 2, 3].into());
+        let line = restored(&restore(&world, &pair, &["--bring-back"]).expect(3));
+        assert_eq!(
+            line["taken_out"],
+            json!({"memories": 0, "marked": 0, "points": 0})
+        );
+        assert_eq!(world.ids(), [1, 2, 3, expired].into());
+        assert_eq!(world.point_rows(), [1, 2, 3, expired, ghost].into());
+    }
 }
 
 #[test]
 fn an_owner_who_was_erased_never_comes_back() {
-    for flags in [&[][..], &["--bring-back"]] {
-        let mut world = world();
+    let cases = [
+        (Backend::Sqlite, &[][..]),
+        (Backend::Sqlite, &["--bring-back"]),
+        (Backend::Qdrant, &["--bring-back"]),
+    ];
+    for (backend, flags) in cases {
+        let mut world = world_on(backend);
         world
             .rows()
             .execute_batch(

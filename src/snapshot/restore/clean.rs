@@ -2,7 +2,8 @@
 //!
 //! What is known of that is in the state files: a tombstone for each memory and point that was removed, and the hash of
 //! each namespace of which something was erased. A tombstone names a key, and a key may be used again: a memory that was
-//! written after the removal is another one, and stays. What is deleted here is overwritten in the file.
+//! written after the removal is another one, and stays. The files are written anew afterwards, so that nothing of what
+//! was taken out is left in their free pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -142,10 +143,9 @@ impl Cleaning<'_> {
                 })?;
                 Ok(doomed)
             })?;
-        let own = doomed
-            .delete
-            .iter()
-            .chain(doomed.mark.iter().map(|(memory, ..)| memory));
+        let marks = marks(&rows, home, &staged, doomed.mark)?;
+        let marked = marks.iter().map(|(memory, _)| memory);
+        let own = doomed.delete.iter().chain(marked);
         let mut points = self.points_of(own)?;
         // Where the payload names the row, nobody knows whether the pair has it: the next run drops such a point again.
         let by_payload = self
@@ -159,9 +159,8 @@ impl Cleaning<'_> {
         );
         taken_out.points += self.remove_points(&points)?;
         let mut writer = rows.writer(&staged)?;
-        writer.overwrite_deleted()?;
         taken_out.memories += delete(&rows, &staged, &mut writer, &doomed.delete)?;
-        taken_out.marked += self.mark(&rows, home, &mut writer, &doomed.mark)?;
+        taken_out.marked += mark(&mut writer, &marks)?;
         Ok(())
     }
 
@@ -290,49 +289,62 @@ impl Cleaning<'_> {
         }
         Ok(())
     }
+}
 
-    /// Marks memories as they were marked after the pair was taken. One that stood behind another is hidden again only
-    /// where the present store says behind which, and the pair has that one.
-    fn mark(
-        &self,
-        rows: &RowStore,
-        home: &Home<'_>,
-        writer: &mut Writer,
-        memories: &[(Memory, ActionKind, Timestamp)],
-    ) -> Result<u64, SnapshotError> {
-        let mut marked = 0;
-        for batch in memories.chunks(BATCH) {
-            let ids: Vec<MemoryId> = batch.iter().filter_map(|(m, ..)| m.id.clone()).collect();
-            let behind = survivors(rows, home, &ids);
-            let mut changes = Vec::with_capacity(batch.len());
-            for (memory, kind, at) in batch {
-                let Some(id) = &memory.id else { continue };
-                let mark = match kind {
-                    ActionKind::End => Some(Mark::Ended { at: *at }),
-                    ActionKind::SoftDelete => Some(Mark::Deleted { at: *at }),
-                    _ => behind.get(id).map(|by| Mark::Superseded { by: by.clone() }),
-                };
-                let Some(mark) = mark else { continue };
-                if let Mark::Superseded { by } = &mark
-                    && writer.memories(&[], std::slice::from_ref(by))?.is_empty()
-                {
-                    continue;
+/// How memories are to be marked again. One that stood behind another is hidden again only where the present store says
+/// behind which, and the pair has that one: else it is live again, as it was.
+fn marks(
+    rows: &RowStore,
+    home: &Home<'_>,
+    staged: &crate::store::rows::Partition,
+    memories: Vec<(Memory, ActionKind, Timestamp)>,
+) -> Result<Vec<(Memory, Mark)>, SnapshotError> {
+    let is_hidden = |kind| kind == ActionKind::Supersede;
+    let ids: Vec<MemoryId> = memories
+        .iter()
+        .filter(|(_, kind, _)| is_hidden(*kind))
+        .filter_map(|(memory, ..)| memory.id.clone())
+        .collect();
+    let behind = survivors(rows, home, &ids);
+    let wanted: Vec<MemoryId> = behind.values().cloned().collect();
+    let there = rows
+        .reader(staged)?
+        .snapshot(|snapshot| snapshot.memories(&[], &wanted))?;
+    let there: BTreeSet<MemoryId> = there.into_iter().filter_map(|memory| memory.id).collect();
+    let mark = |(memory, kind, at): (Memory, ActionKind, Timestamp)| {
+        let mark = match kind {
+            ActionKind::End => Mark::Ended { at },
+            ActionKind::SoftDelete => Mark::Deleted { at },
+            _ => {
+                let by = behind.get(memory.id.as_ref()?)?;
+                Mark::Superseded {
+                    by: there.get(by)?.clone(),
                 }
-                let unit = writer
-                    .roots(std::slice::from_ref(id), BATCH_BYTES)?
-                    .pop()
-                    .flatten();
-                changes.extend(unit.map(|unit| Change {
-                    unit,
-                    mark: Some(mark),
-                    survivor: None,
-                }));
             }
-            let fates = writer.change_units(&changes)?;
-            marked += fates.iter().filter(|fate| **fate == Fate::Removed).count() as u64;
+        };
+        Some((memory, mark))
+    };
+    Ok(memories.into_iter().filter_map(mark).collect())
+}
+
+/// Marks memories, and answers how many.
+fn mark(writer: &mut Writer, marks: &[(Memory, Mark)]) -> Result<u64, SnapshotError> {
+    let mut marked = 0;
+    for batch in marks.chunks(BATCH) {
+        let mut changes = Vec::with_capacity(batch.len());
+        for (memory, mark) in batch {
+            let Some(id) = &memory.id else { continue };
+            let unit = writer.roots(std::slice::from_ref(id), BATCH_BYTES)?;
+            changes.extend(unit.into_iter().flatten().map(|unit| Change {
+                unit,
+                mark: Some(mark.clone()),
+                survivor: None,
+            }));
         }
-        Ok(marked)
+        let fates = writer.change_units(&changes)?;
+        marked += fates.iter().filter(|fate| **fate == Fate::Removed).count() as u64;
     }
+    Ok(marked)
 }
 
 /// The last tombstone of each memory.

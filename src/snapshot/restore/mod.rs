@@ -26,7 +26,7 @@ use crate::state::{NamespaceHash, StateDir};
 use crate::store::copies::{CopyError, PointCopies, count_points};
 use crate::store::database;
 use crate::store::identity::Identity;
-use crate::store::rows::{Partition, RowStore};
+use crate::store::rows::{Partition, RowStore, Snapshot};
 use crate::store::sqlite::Access;
 use crate::store::swap;
 use crate::store::vectors::{self, VectorStore};
@@ -287,10 +287,10 @@ fn stage(
             .map_err(SnapshotError::half("points"))?;
     }
     hit(Failpoint::RestoreStaged)?;
-    let points = copies
+    let opened = copies
         .map(|copies| vectors::open(&copies.staged(&journal.tag), Access::Write, request.cx.stop))
         .transpose()?;
-    let points = points.as_deref();
+    let points = opened.as_deref();
     let taken_out = clean::clean(request, state, homes, points, &journal.tag)?;
     hit(Failpoint::RestoreCleaned)?;
     let (memories, points) = recount(
@@ -301,7 +301,30 @@ fn stage(
         &taken_out,
         &journal.tag,
     )?;
+    drop(opened);
+    if taken_out != TakenOut::default() {
+        write_anew(homes, copies, journal, request.cx)?;
+    }
     Ok((memories, points, taken_out))
+}
+
+/// Writes the files at the new places anew, without what was taken out of them.
+fn write_anew(
+    homes: &[Home<'_>],
+    copies: Option<&dyn PointCopies>,
+    journal: &Journal,
+    cx: Cx<'_>,
+) -> Result<(), SnapshotError> {
+    for home in homes {
+        let staged = home.staged(&journal.tag).path;
+        database::compact(&staged, cx.stop).map_err(half(&home.partition))?;
+    }
+    match copies.map(|copies| copies.staged(&journal.tag).backend) {
+        Some(config::Backend::Sqlite(table)) => {
+            database::compact(&table.path, cx.stop).map_err(SnapshotError::half("points"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn stage_rows(folder: &Path, home: &Home<'_>, tag: &str) -> Result<(), SnapshotError> {
@@ -328,7 +351,7 @@ fn recount(
     for home in homes {
         memories += rows
             .reader(&home.staged(tag))?
-            .snapshot(|snapshot| snapshot.count())?
+            .snapshot(Snapshot::count)?
             .total;
         expected += home.copied.count.total;
     }

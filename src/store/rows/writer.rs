@@ -150,17 +150,6 @@ impl Writer {
         self.bound.mapping.memories(&self.conn, roles, ids)
     }
 
-    /// Makes every deletion from here on overwrite what it deletes.
-    ///
-    /// # Errors
-    ///
-    /// When SQLite refuses.
-    pub fn overwrite_deleted(&self) -> Result<(), RowError> {
-        self.conn
-            .pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))
-            .map_err(RowError::sqlite("overwrite what is deleted"))
-    }
-
     /// Finds out whether the file can be written at all: takes the write lock, prepares a write that changes nothing,
     /// and rolls it back.
     ///
