@@ -34,11 +34,6 @@ const SWITCH: [Failpoint; 5] = [
     Failpoint::RestoreSwitched,
     Failpoint::RestoreFinished,
 ];
-/// Every point of this file: a night of the other tests comes by none of them.
-pub(crate) const POINTS: [Failpoint; 17] = [
-    VACUUM[0], VACUUM[1], TAKE[0], TAKE[1], TAKE[2], TAKE[3], TAKE[4], DROP[0], DROP[1], STAGE[0],
-    STAGE[1], STAGE[2], SWITCH[0], SWITCH[1], SWITCH[2], SWITCH[3], SWITCH[4],
-];
 
 type State = (String, BTreeMap<Uuid, Point>);
 
@@ -70,6 +65,56 @@ fn verify(world: &World, story: &str) -> Vec<String> {
     pairs
         .map(|pair| pair["pair"].as_str().unwrap().to_owned())
         .collect()
+}
+
+#[test]
+fn a_vacuum_changes_nothing_that_is_read() {
+    for action in ["kill", "error", "delay"] {
+        for point in VACUUM {
+            let failpoint = format!("{point}=1*return({action})");
+            let story = format!("FAILPOINTS='{failpoint}'");
+            let mut world = World::new(Backend::Sqlite);
+            world.configure(
+                "[pass.snapshot]",
+                "[pass.vacuum]\nmin_free_fraction = 0.1\nmin_free_bytes = \"64KiB\"\n[pass.snapshot]",
+            );
+            world.user("ana", None);
+            for _ in 0..3 {
+                world.memory("ana", now() - 5 * DAY, None);
+            }
+            world
+                .rows()
+                .execute_batch(
+                    "CREATE TABLE ballast(x); INSERT INTO ballast VALUES(zeroblob(1000000));
+                     DROP TABLE ballast; PRAGMA wal_checkpoint(TRUNCATE)",
+                )
+                .unwrap();
+            let (store, bytes) = (state_of(&world), size(&world));
+            let night = world.night_with(&failpoint);
+            match action {
+                "kill" => assert_eq!(night.code, None, "{story}: it was not killed"),
+                "error" => assert_eq!(night.code, Some(1), "{story}: {night:#?}"),
+                _ => assert_eq!(night.code, Some(0), "{story}: {night:#?}"),
+            }
+            assert_eq!(state_of(&world), store, "{story}");
+            world.night().expect(0);
+            assert_eq!(state_of(&world), store, "{story}");
+            world
+                .rows()
+                .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+                .unwrap();
+            assert!(
+                size(&world) < bytes / 4,
+                "{story}: {} of {bytes}",
+                size(&world)
+            );
+            let _ = world.night().expect(0).all_passes("idle");
+        }
+    }
+}
+
+fn size(world: &World) -> u64 {
+    std::fs::metadata(world.path("memory.db")).unwrap().len()
 }
 
 #[test]

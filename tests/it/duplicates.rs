@@ -459,6 +459,9 @@ fn what_is_new_or_changed_is_compared_with_the_rest() {
         let mut world = world(backend);
         let old = say(&mut world, "ana", "User likes harbours", vector(1));
         let other = say(&mut world, "ana", "The user likes rivers", near(1, 0.9, 2));
+        for id in [old, other] {
+            set(&world, "created_at", now() - 3 * DAY, id);
+        }
         world.night().expect(0);
         assert_eq!(asked(&world), [[old, other].into()].into());
         is_quiet(&world);

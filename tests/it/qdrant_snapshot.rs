@@ -539,8 +539,10 @@ fn a_failing_call_leaves_nothing_behind() {
         peer.faults()
             .fail_always(method, Code::Internal, "disk on fire");
         let error = scene.copies().copy_to(folder.path()).unwrap_err();
+        // An upload that is refused before it was read may end before the answer is.
+        let is_cut = method == "Rest/UploadSnapshot" && message(&error).contains("broken pipe");
         assert!(
-            message(&error).contains("disk on fire"),
+            message(&error).contains("disk on fire") || is_cut,
             "{method}: {error:?}"
         );
         assert_eq!(names_in(folder.path()), [""; 0], "{method}");
