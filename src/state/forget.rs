@@ -251,7 +251,7 @@ mod tests {
             .record_compared(PassName::Ttl, Version([0; 16]), &compared.into())
             .unwrap();
         state.begin_forgetting(&maria, at(5)).unwrap();
-        assert_eq!(state.forgetting().unwrap(), [maria.clone()]);
+        assert_eq!(state.forgetting().unwrap(), std::slice::from_ref(&maria));
         let of_namesake = state.held(&namesake).unwrap();
         let held = state.forget(&maria, at(5)).unwrap();
         let expected = Held {

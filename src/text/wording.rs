@@ -8,7 +8,7 @@
 //! Policy: only what means the same wherever it stands is exchanged. Names, codes and figures never are, nothing is
 //! reordered but that apposition, and where a comma may part a list, none is seen.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -40,7 +40,7 @@ pub(crate) struct Rewording {
     of: HashSet<String>,
     verbs: HashSet<String>,
     /// By first word, the longest first.
-    phrases: HashMap<String, Vec<Phrase>>,
+    phrases: BTreeMap<String, Vec<Phrase>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ const SHORT: usize = 3;
 impl Rewording {
     pub(crate) fn read(raw: &RawRewording) -> Self {
         let set = |words: &str| words.split_whitespace().map(fold).collect();
-        let mut phrases: HashMap<String, Vec<Phrase>> = HashMap::new();
+        let mut phrases: BTreeMap<String, Vec<Phrase>> = BTreeMap::new();
         for (line, same) in raw.same.trim().lines().enumerate() {
             for phrase in same.split_whitespace() {
                 let mut words = phrase.split('_').map(fold);
@@ -81,7 +81,7 @@ impl Rewording {
     /// Every line, its phrases spelt with spaces.
     #[cfg(test)]
     pub(crate) fn lines(&self) -> Vec<Vec<String>> {
-        let mut lines = std::collections::BTreeMap::<usize, Vec<String>>::new();
+        let mut lines = BTreeMap::<usize, Vec<String>>::new();
         for (first, phrases) in &self.phrases {
             for Phrase { rest, line } in phrases {
                 let mut words = vec![first.clone()];

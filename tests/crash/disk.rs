@@ -81,7 +81,7 @@ fn mount(options: &[&str], folder: &Path) -> bool {
 fn check(case: &Case, sick: &Output, mend: impl FnOnce()) -> Result<(), String> {
     let words = ["full", "No space", "disk I/O error", "ead-only", "refuses"];
     let says = |word: &&str| sick.stdout.contains(*word) || sick.stderr.contains(*word);
-    if sick.code != Some(0) && !words.iter().any(|word| says(&word)) {
+    if sick.code != Some(0) && !words.iter().any(says) {
         return Err(format!("no clear error: {sick:#?}"));
     }
     if !matches!(sick.code, Some(0 | 1 | 3 | 10)) {

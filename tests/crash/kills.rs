@@ -77,7 +77,11 @@ fn round(random: &mut Random, backend: Backend, times: &[Duration]) -> Result<Ki
     let which = usize::try_from(random.next() % SEEDS.len() as u64).unwrap();
     let case = SEEDS[which](backend);
     let mut killed = Killed { times: 0 };
-    let runs = if random.next() % 3 == 0 { 2 } else { 1 };
+    let runs = if random.next().is_multiple_of(3) {
+        2
+    } else {
+        1
+    };
     let mut seen = at_any_time(&case)?;
     for _ in 0..runs {
         let status = killed_after(&case, times[which].mul_f64(random.fraction() * LONGER));

@@ -17,6 +17,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::similar_names,
     clippy::disallowed_methods,
     clippy::match_bool,
     reason = "a test may fail loudly, say what it did, and write files that need no durability"

@@ -203,9 +203,10 @@ unsafe extern "C" fn read(
     n: c_int,
     at: sqlite3_int64,
 ) -> c_int {
-    match unsafe { strikes(file, false) } {
-        true => ffi::SQLITE_IOERR_READ,
-        false => hand_on!(file.xRead(to, n, at)),
+    if unsafe { strikes(file, false) } {
+        ffi::SQLITE_IOERR_READ
+    } else {
+        hand_on!(file.xRead(to, n, at))
     }
 }
 
@@ -223,23 +224,26 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: sqlite3_int64) -> c_int {
-    match unsafe { strikes(file, false) } {
-        true => ffi::SQLITE_IOERR_TRUNCATE,
-        false => hand_on!(file.xTruncate(size)),
+    if unsafe { strikes(file, false) } {
+        ffi::SQLITE_IOERR_TRUNCATE
+    } else {
+        hand_on!(file.xTruncate(size))
     }
 }
 
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
-    match unsafe { strikes(file, false) } {
-        true => ffi::SQLITE_IOERR_FSYNC,
-        false => hand_on!(file.xSync(flags)),
+    if unsafe { strikes(file, false) } {
+        ffi::SQLITE_IOERR_FSYNC
+    } else {
+        hand_on!(file.xSync(flags))
     }
 }
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut sqlite3_int64) -> c_int {
-    match unsafe { strikes(file, false) } {
-        true => ffi::SQLITE_IOERR_FSTAT,
-        false => hand_on!(file.xFileSize(size)),
+    if unsafe { strikes(file, false) } {
+        ffi::SQLITE_IOERR_FSTAT
+    } else {
+        hand_on!(file.xFileSize(size))
     }
 }
 

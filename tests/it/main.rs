@@ -4,6 +4,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::similar_names,
     clippy::disallowed_methods,
     clippy::too_many_lines,
     reason = "a test may fail loudly, say what it did, and write files that need no durability"

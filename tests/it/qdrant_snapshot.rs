@@ -204,7 +204,7 @@ fn whole_point(id: u64) -> PointStruct {
         .add_vector("tokens", vec![vec![x, 2.0], vec![3.0, -4.5]])
         .add_vector("words", vec![(7, x), (4_000_000_000, 0.1)]);
     let payload = json!({
-        "namespace": if id % 2 == 0 { "user:ana" } else { "team:acme" },
+        "namespace": if id.is_multiple_of(2) { "user:ana" } else { "team:acme" },
         "text": "olá, \u{1f319} \"quoted\"\n", "integer": i64::MAX - 1, "number": 0.1, "flag": true, "nothing": null,
         "list": [1, "two", [3.5]], "object": {"a": {"b": []}}, "empty": "",
     });

@@ -288,10 +288,11 @@ fn a_pair_that_cannot_be_trusted_changes_nothing() {
 
 #[test]
 fn what_is_lost_or_damaged_is_put_back_on_request_and_kept_aside() {
-    let spoils: [(&str, fn(&std::path::Path)); 3] = [
+    type Spoil = fn(&std::path::Path);
+    let spoils: [(&str, Spoil); 3] = [
         ("memory.db", |path| fs::remove_file(path).unwrap()),
         ("memory.db", |path| {
-            fs::write(path, "not a database").unwrap()
+            fs::write(path, "not a database").unwrap();
         }),
         ("vectors.db", |path| fs::write(path, vec![7; 8192]).unwrap()),
     ];

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::support::daemon::Daemon;
 use crate::support::{Backend, DAY, World, now, write};
 
 const HOUR: i64 = 3600;
@@ -28,6 +29,15 @@ fn runs(world: &World, store: &str) -> Vec<Value> {
     status["runs"].as_array().unwrap().clone()
 }
 
+/// When the next run is due, in seconds since the epoch.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "whole seconds of this century"
+)]
+fn next_run(daemon: &Daemon) -> i64 {
+    daemon.figure("hypnos_next_run_timestamp_seconds").unwrap() as i64
+}
+
 #[test]
 fn it_runs_at_its_time_on_a_clock_that_jumps_and_says_how_it_is() {
     let world = at_two(NIGHTLY);
@@ -37,8 +47,7 @@ fn it_runs_at_its_time_on_a_clock_that_jumps_and_says_how_it_is() {
 
     assert_eq!(daemon.get("/healthz"), (200, "ok\n".into()));
     assert_eq!(daemon.get("/readyz"), (503, "last run: none yet\n".into()));
-    let next = daemon.figure("hypnos_next_run_timestamp_seconds").unwrap();
-    assert_eq!(next as i64 % DAY, 3 * HOUR);
+    assert_eq!(next_run(&daemon) % DAY, 3 * HOUR);
 
     // Woken a minute after the time.
     world.set_clock(60);
@@ -141,8 +150,11 @@ fn sighup_takes_a_valid_configuration_and_refuses_another() {
         complaints.contains("configuration: invalid"),
         "{complaints}"
     );
-    let next = daemon.figure("hypnos_next_run_timestamp_seconds").unwrap();
-    assert_eq!(next as i64 % DAY, 3 * HOUR, "the old one stays in force");
+    assert_eq!(
+        next_run(&daemon) % DAY,
+        3 * HOUR,
+        "the old one stays in force"
+    );
 
     world.config = good.replace("\"0 3 * * *\"", "\"30 4 * * *\"");
     world.write_config();
@@ -151,8 +163,7 @@ fn sighup_takes_a_valid_configuration_and_refuses_another() {
     daemon.told("READY=1");
     daemon.logged("was read again");
     daemon.wait("the new time", |daemon| {
-        let next = daemon.figure("hypnos_next_run_timestamp_seconds").unwrap();
-        next as i64 % DAY == 4 * HOUR + 1800
+        next_run(daemon) % DAY == 4 * HOUR + 1800
     });
     assert_eq!(daemon.get("/readyz"), (503, "last run: none yet\n".into()));
     world.set_clock(60);

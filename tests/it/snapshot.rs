@@ -68,10 +68,9 @@ fn write_sealed(path: &std::path::Path, text: &str) {
     use sha2::{Digest as _, Sha256};
     let seal = serde_json::from_str::<Value>(text).unwrap()["seal"].clone();
     let unsealed = text.replace(seal.as_str().unwrap(), "");
-    let new: String = Sha256::digest(unsealed.as_bytes())
+    let new = Sha256::digest(unsealed.as_bytes())
         .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let sealed = unsealed.replace("\"seal\": \"\"", &format!("\"seal\": \"{new}\""));
     fs::write(path, sealed).unwrap();
 }
@@ -339,7 +338,7 @@ fn a_pair_that_is_not_what_its_manifest_says_is_not_verified() {
                     "\"purpose\": \"run\"",
                     "\"purpose\": \"asked\"",
                     false,
-                )
+                );
             },
             "was changed after",
         ),

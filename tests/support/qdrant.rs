@@ -49,7 +49,7 @@ pub fn client_of(url: &str) -> Qdrant {
     Qdrant::from_url(url)
         .skip_compatibility_check()
         // The machine may be busy with many tests.
-        .timeout(std::time::Duration::from_secs(60))
+        .timeout(std::time::Duration::from_mins(1))
         .build()
         .expect("client")
 }

@@ -33,7 +33,7 @@ pub(super) struct Texts<'a> {
     /// Which members of the timeline are new.
     pub(super) is_new: &'a [bool],
     /// What each says; `None` for one that has no text, or was changed meanwhile.
-    pub(super) texts: &'a [Option<Analysis>],
+    pub(super) said: &'a [Option<Analysis>],
     pub(super) settings: &'a Contradictions,
 }
 
@@ -51,7 +51,7 @@ impl Texts<'_> {
 
     /// Whether a pair could score enough, told without comparing it.
     fn could_score(&self, a: u32, b: u32) -> bool {
-        let text = |at: u32| self.texts[at as usize].as_ref();
+        let text = |at: u32| self.said[at as usize].as_ref();
         let (Some(a), Some(b)) = (text(a), text(b)) else {
             return false;
         };
@@ -72,20 +72,20 @@ impl Texts<'_> {
     /// The places of the new memories of the block.
     fn own(&self) -> impl Iterator<Item = u32> {
         (0..)
-            .take(self.texts.len())
+            .take(self.said.len())
             .filter(|place| self.is_own(*place))
     }
 
     /// The pairs of places with a term in common, in order, each once; the lower place first.
     pub(super) fn sharing(&self) -> Vec<(u32, u32)> {
-        let index = Index::of(self.texts);
+        let index = Index::of(self.said);
         let own: Vec<u32> = self.own().collect();
-        let mut is_own = vec![false; self.texts.len()];
+        let mut is_own = vec![false; self.said.len()];
         for place in &own {
             is_own[*place as usize] = true;
         }
         let terms = index.affordable(&is_own, own.len().saturating_mul(HITS).max(LEAST_HITS));
-        let mut of_place: Vec<Vec<usize>> = vec![Vec::new(); self.texts.len()];
+        let mut of_place: Vec<Vec<usize>> = vec![Vec::new(); self.said.len()];
         for term in terms {
             for place in index.places(term) {
                 if is_own[place as usize] {
@@ -188,7 +188,7 @@ impl<'a> Near<'a> {
             places,
             copies,
             pairs: Vec::new(),
-            limit: texts.texts.len().saturating_mul(NEAR),
+            limit: texts.said.len().saturating_mul(NEAR),
             is_full: false,
         }
     }

@@ -76,7 +76,9 @@ mod tests {
         }
         let found = |pairs: &[Pair]| {
             let mut found = Found::new(members.len());
-            pairs.iter().for_each(|pair| found.add(*pair, &members));
+            for pair in pairs {
+                found.add(*pair, &members);
+            }
             found.rank(&members);
             found
         };

@@ -98,7 +98,7 @@ impl Look<'_> {
                 timeline,
                 block: &block,
                 is_new: &standing.is_new,
-                texts: &texts,
+                said: &texts,
                 settings: self.settings,
             };
             let pairs = self.candidates(plan, &texts, &matrix)?;
@@ -264,7 +264,7 @@ impl Look<'_> {
         a: u32,
         b: u32,
     ) -> Result<Score, PassError> {
-        let text = |place: u32| texts.texts[place as usize].as_ref();
+        let text = |place: u32| texts.said[place as usize].as_ref();
         let (Some(one), Some(other)) = (text(a), text(b)) else {
             return Ok(Score::default());
         };

@@ -149,6 +149,10 @@ impl Faults {
     }
 
     /// The `n`th call from now on, whatever it is, fails before it did anything; with `for_good` every one after it, too.
+    ///
+    /// # Panics
+    ///
+    /// When `n` is 0.
     pub fn fail_call(&self, n: u64, for_good: bool, code: Code, message: &str) {
         assert_ne!(n, 0, "calls are counted from 1");
         let failure = Failure {
@@ -209,8 +213,8 @@ impl Faults {
             let store = std::mem::take(&mut state.store);
             let struck = state.struck;
             *state = State {
-                store,
                 struck,
+                store,
                 ..State::default()
             };
         }

@@ -52,7 +52,7 @@ impl World {
                 timeline: &self.timeline,
                 block: &block,
                 is_new,
-                texts: &self.texts[block.reach.clone()],
+                said: &self.texts[block.reach.clone()],
                 settings: &self.settings,
             };
             let found = texts.sharing();
@@ -155,7 +155,7 @@ fn near_vectors_find_what_shares_only_common_words_up_to_a_limit() {
         timeline: &world.timeline,
         block,
         is_new: &is_new,
-        texts: &world.texts[block.reach.clone()],
+        said: &world.texts[block.reach.clone()],
         settings: &world.settings,
     };
     // The first vector is missing; the second and the third are one.
