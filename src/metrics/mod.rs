@@ -133,9 +133,13 @@ impl Metrics {
             let open = read(store, journal::open_intents(&dir));
             let rows = read(store, survey::rows(store, &config.state_dir, now, stop));
             let points = read(store, survey::points(store, stop));
+            let pair = read(store, survey::pair(store));
             self.update(store, |figures| {
                 figures.rows.learn(rows);
                 figures.points.learn(points);
+                if let Some(pair) = pair {
+                    figures.pair = pair;
+                }
                 if let Some((open, damaged)) = open {
                     figures.open_intents = open;
                     for (_, error) in damaged {

@@ -170,8 +170,10 @@ impl Writer<'_> {
         self.put(Metric::WalSize, &[], rows(&|rows| rows.wal));
         self.put(Metric::Points, &[], figures.points.value(|points| *points));
         let pair = &figures.pair;
-        let taken = pair.as_ref().map(|pair| pair.taken_at);
-        self.put(Metric::SnapshotLastSuccess, &[], seconds(taken));
+        // A night that finds the newest pair still true takes no other.
+        let confirmed = figures.journal.successes.get(&PassName::Snapshot);
+        let described = pair.map(|pair| pair.taken_at.max(confirmed.copied().unwrap_or_default()));
+        self.put(Metric::SnapshotLastSuccess, &[], seconds(described));
         for part in Part::ALL {
             let size = |pair: &Pair| match part {
                 Part::Rows => pair.rows_bytes,

@@ -4,12 +4,14 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use super::Pair;
 use super::names::State;
 use crate::clock::Timestamp;
 use crate::config;
 use crate::memory::{Memory, Role};
 use crate::pass::ttl::{Deadline, deadline};
 use crate::plan::Tally;
+use crate::snapshot::{Shelf, SnapshotError};
 use crate::stop::Stop;
 use crate::store::Stores;
 use crate::store::rows::{Partition, RowError, Snapshot};
@@ -76,6 +78,23 @@ pub fn points(store: &config::Store, stop: &Stop) -> Result<u64, SurveyError> {
     };
     let vectors = vectors::open(config, Access::Read, stop)?;
     Ok(vectors.describe()?.points)
+}
+
+/// The newest pair of a store; `None` when there is none.
+///
+/// # Errors
+///
+/// When the folder of the pairs is there and cannot be listed.
+pub fn pair(store: &config::Store) -> Result<Option<Pair>, SnapshotError> {
+    let listing = Shelf::new(&store.pairs).list()?;
+    Ok(listing.newest().map(|pair| {
+        let (rows_bytes, vectors_bytes) = pair.manifest.bytes();
+        Pair {
+            taken_at: pair.manifest.taken_at,
+            rows_bytes,
+            vectors_bytes,
+        }
+    }))
 }
 
 impl Rows {

@@ -12,7 +12,7 @@ use hypnos::report::Outcome;
 use serde_json::Value;
 
 use crate::support::page::Page;
-use crate::support::{Backend, DAY, World, now};
+use crate::support::{Backend, DAY, World, now, write};
 
 mod prometheus;
 
@@ -307,6 +307,32 @@ fn prometheus_answers_every_query_about_three_nights_of_one_shot_runs() {
     }
     prometheus.wait_for_scrapes(3);
     assert!(Page::of_file(&page).labels().len() > 100);
+    every_query_is_answered(&prometheus);
+}
+
+#[test]
+fn prometheus_answers_every_query_about_three_nights_of_the_daemon() {
+    if !have("prometheus") || !have("promtool") {
+        return;
+    }
+    let mut world = World::new(Backend::Sqlite);
+    fill(&mut world).schedule("cron = \"0 3 * * *\"");
+    world.set_clock(-3600);
+    let mut daemon = world.daemon();
+    let prometheus = Prometheus::scraping(&world, daemon.address);
+    for night in 0..3 {
+        prometheus.wait_for_scrapes(2);
+        world.memory("ana", now() - 40 * DAY, Some(7));
+        world.set_clock(60 + i64::from(night) * DAY);
+        daemon.wait("the count of the run", |daemon| {
+            let runs = "hypnos_pass_runs_total{store=\"agent\",pass=\"ttl\",outcome=\"applied\"}";
+            daemon.figure(runs) == Some(f64::from(night + 1))
+        });
+    }
+    prometheus.wait_for_scrapes(3);
+    let page = world.path("page.prom");
+    write(&page, &daemon.get("/metrics").1);
+    promtool(&["check", "metrics"], Some(&page));
     every_query_is_answered(&prometheus);
 }
 

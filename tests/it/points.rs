@@ -144,7 +144,10 @@ fn a_row_without_an_owner_keeps_its_point() {
 fn held_before_the_points_go(world: &World, pass: &str) -> Child {
     let mut child = world
         .command(&["--run-now", "--json", "--only", pass])
-        .env("FAILPOINTS", "points.before=1*sleep(3000)")
+        .env(
+            "FAILPOINTS",
+            "points.before=1*sleep(3000);drops.before=1*sleep(3000)",
+        )
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -21,7 +21,7 @@ fn store(preset: &str, owners: &str, namespace: &str) -> World {
     world.rows().execute_batch(ddl).unwrap();
     world.config = format!(
         "state_dir = \"state\"\nsnapshot_dir = \"snapshots\"\n[pass.orphans]\nsettle = \"0s\"\nmin_age = \"0s\"\n\
-         [pass.review]\nenabled = false\n[pass.snapshot]\nenabled = false\n\
+         [pass.review]\nenabled = false\n[pass.contradictions]\nenabled = false\n[pass.snapshot]\nenabled = false\n\
          [[store]]\nname = \"agent\"\n[store.rows]\npath = \"memory.db\"\npreset = \"{preset}\"\n{owners}\n{}{namespace}\n",
         world.vectors_config()
     );

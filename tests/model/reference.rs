@@ -131,7 +131,7 @@ pub(crate) fn fade(state: &mut State, spent: &mut Spent) {
             .collect();
         faded.sort_unstable();
         let spent = spent.get(&user).copied().unwrap_or_default();
-        let allowed = ((live().count() + spent) / 2).saturating_sub(spent);
+        let allowed = usize::midpoint(live().count(), spent).saturating_sub(spent);
         gone.extend(faded.into_iter().take(allowed).map(|(_, id)| id));
     }
     let before = state.rows.clone();
