@@ -13,7 +13,7 @@ use crate::plan::QuestionKind;
 /// Hypnos removes what has expired, what belongs to owners who are gone and what has lost its other half from a memory
 /// store kept in SQLite and Qdrant; it leaves a report of everything it did and the means to take it back.
 ///
-/// Without a command it is a daemon: it runs when [schedule] in the configuration says so, and serves its figures over
+/// Without a command it is a daemon: it runs when `[schedule]` in the configuration says so, and serves its figures over
 /// HTTP. SIGTERM ends it after the batch at hand, SIGHUP makes it read the configuration again.
 #[derive(Debug, Parser)]
 #[command(name = "hypnos", version, after_help = EXIT_STATUS)]

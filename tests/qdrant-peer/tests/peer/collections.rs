@@ -179,7 +179,7 @@ async fn snapshots_are_made_listed_and_removed() {
     let made = made.snapshot_description.unwrap();
     assert_eq!(made.checksum.as_ref().unwrap().len(), 64);
     assert!(made.size > 0);
-    assert_eq!(listed().await, [made.clone()]);
+    assert_eq!(listed().await, std::slice::from_ref(&made));
     let delete = async |name: &str| {
         let request = DeleteSnapshotRequestBuilder::new(NAME, name);
         client.delete_snapshot(request).await
