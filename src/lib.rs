@@ -27,6 +27,7 @@
 //! | [`undo`], [`forget`] | a run that is taken back, an owner that is erased |
 //! | [`cli`], [`command`], [`output`] | the command line: the only code that prints |
 //! | [`log`] | what is logged, and how |
+//! | [`init`] | recognising a store that is there, and configuring it |
 //! | [`demo`] | the store that `hypnos demo` builds |
 //! | [`panics`] | what happens when the program itself is wrong |
 //! | [`pace`] | writing beside an agent that must not notice |
@@ -50,6 +51,7 @@ pub mod exit;
 pub mod failpoint;
 pub mod forget;
 pub mod guard;
+pub mod init;
 pub mod log;
 pub mod memory;
 pub mod metrics;

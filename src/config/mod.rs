@@ -15,6 +15,7 @@ mod address;
 mod checks;
 mod cron;
 mod env;
+pub mod fingerprint;
 mod point_rule;
 pub mod presets;
 mod problem;

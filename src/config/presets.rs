@@ -1,8 +1,15 @@
 //! Presets: what is known of a schema, so that the operator need only say where the store is.
 //!
 //! A preset is a configuration file of its own (`presets/<name>.toml`) with the tables that a store may have. A store
-//! overrides it key by key; an empty string switches off what the preset sets. Beside it stands the schema that it is
-//! for, which tests build stores from.
+//! overrides it key by key; an empty string switches off what the preset sets. It says what a store of its schema is
+//! recognised by, too. Beside it stands the schema that it is for, which tests build stores from.
+//!
+//! Stores that hypnos knows and does not touch are files as well (`presets/foreign/<name>.toml`): what they are
+//! recognised by, and the reason.
+
+use toml::Table;
+
+use super::fingerprint::Fingerprint;
 
 /// A preset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,11 +18,69 @@ pub struct Preset {
     pub name: &'static str,
     /// One line about the schema.
     pub description: &'static str,
-    /// The tables `[rows]`, `[owners]`, `[vectors]` and `[pass]`, as a store has them.
+    /// The tables `[rows]`, `[owners]`, `[vectors]` and `[pass]`, as a store has them, and `[fingerprint]`.
     pub toml: &'static str,
     /// The statements that create an empty store of this schema.
     pub ddl: &'static str,
 }
+
+impl Preset {
+    /// What a store of its schema is recognised by; `None` when it has no fingerprint.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        fingerprint(&self.toml.parse().ok()?)
+    }
+}
+
+/// A kind of store that is recognised and left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreign {
+    /// What it is called.
+    pub name: String,
+    /// Why hypnos does not touch it, and what to do instead.
+    pub refuse: String,
+    /// What it is recognised by.
+    pub fingerprint: Fingerprint,
+}
+
+impl Foreign {
+    fn read(toml: &str) -> Option<Self> {
+        let table: Table = toml.parse().ok()?;
+        let text = |key: &str| table.get(key)?.as_str().map(str::to_owned);
+        Some(Self {
+            name: text("description")?,
+            refuse: text("refuse")?,
+            fingerprint: fingerprint(&table)?,
+        })
+    }
+}
+
+fn fingerprint(preset: &Table) -> Option<Fingerprint> {
+    Fingerprint::read(preset.get("fingerprint")?.as_table()?).ok()
+}
+
+/// Every kind of store that is recognised and left alone.
+#[must_use]
+pub fn foreign() -> Vec<Foreign> {
+    FOREIGN
+        .iter()
+        .filter_map(|toml| Foreign::read(toml))
+        .collect()
+}
+
+/// Derived stores, and stores of which the truth is elsewhere.
+const FOREIGN: &[&str] = &[
+    include_str!("presets/foreign/basic-memory.toml"),
+    include_str!("presets/foreign/cherry-studio.toml"),
+    include_str!("presets/foreign/chroma.toml"),
+    include_str!("presets/foreign/claude-mem.toml"),
+    include_str!("presets/foreign/engram.toml"),
+    include_str!("presets/foreign/letta.toml"),
+    include_str!("presets/foreign/mnemosyne.toml"),
+    include_str!("presets/foreign/openclaw.toml"),
+    include_str!("presets/foreign/qdrant-local.toml"),
+    include_str!("presets/foreign/sqlcipher.toml"),
+];
 
 /// Every preset, by name.
 pub const ALL: &[Preset] = &[

@@ -504,6 +504,8 @@ section! {
         keys {
             /// One line for `hypnos presets`.
             description,
+            /// What a store of its schema is recognised by, see [`super::fingerprint`].
+            fingerprint,
         }
         tables {
             /// The mapping of the rows.

@@ -1,0 +1,203 @@
+//! Which system wrote a database, by the fingerprints of the presets.
+
+use crate::config::fingerprint::{Fit, Shape};
+use crate::config::presets::{self, Foreign, Preset};
+
+/// What a store turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recognised {
+    /// Stores of these presets look like this: more than one where a system keeps its points in several ways, which the
+    /// rows do not tell. At least one.
+    Presets(Vec<&'static Preset>),
+    /// A kind that hypnos knows and does not touch.
+    Foreign(Foreign),
+    /// No kind that hypnos knows; the preset of which most is there, with what is missing.
+    Unknown(Option<Near>),
+}
+
+/// A preset that does not fit, but nearly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Near {
+    /// The preset.
+    pub name: &'static str,
+    /// What is missing, or is there and must not be.
+    pub amiss: Vec<String>,
+}
+
+/// Most that may be amiss with a preset that is called near.
+const NEAR: usize = 2;
+
+/// Recognises a database.
+#[must_use]
+pub fn database(shape: &Shape) -> Recognised {
+    let fits = |foreign: &Foreign| matches!(foreign.fingerprint.fit(shape), Fit::Yes(_));
+    if let Some(foreign) = presets::foreign().into_iter().find(fits) {
+        return Recognised::Foreign(foreign);
+    }
+    let (mut best, mut found, mut nearest) = (0, Vec::new(), None::<Near>);
+    for preset in presets::ALL {
+        match preset
+            .fingerprint()
+            .map(|fingerprint| fingerprint.fit(shape))
+        {
+            Some(Fit::Yes(weight)) if weight > best => (best, found) = (weight, vec![preset]),
+            Some(Fit::Yes(weight)) if weight == best => found.push(preset),
+            Some(Fit::No(amiss)) if is_nearer(&amiss, nearest.as_ref()) => {
+                nearest = Some(Near {
+                    name: preset.name,
+                    amiss,
+                });
+            }
+            _ => {}
+        }
+    }
+    if found.is_empty() {
+        Recognised::Unknown(nearest)
+    } else {
+        Recognised::Presets(found)
+    }
+}
+
+fn is_nearer(amiss: &[String], than: Option<&Near>) -> bool {
+    let lacks_table = amiss.iter().any(|what| what.starts_with("table"));
+    amiss.len() <= NEAR && !lacks_table && than.is_none_or(|near| amiss.len() < near.amiss.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::init::shape;
+
+    fn recognised(ddl: &str) -> Recognised {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(ddl).unwrap();
+        database(&shape::read(&conn).unwrap())
+    }
+
+    #[test]
+    fn every_preset_is_recognised_by_its_own_schema() {
+        let with_rows = presets::ALL
+            .iter()
+            .filter(|preset| !preset.ddl.trim().is_empty());
+        for preset in with_rows {
+            match recognised(preset.ddl) {
+                Recognised::Presets(found) => {
+                    assert!(found.contains(&preset), "{}: {found:?}", preset.name);
+                    let same = |other: &&Preset| other.ddl == preset.ddl;
+                    assert!(found.iter().all(same), "{}: {found:?}", preset.name);
+                }
+                other => panic!("{}: {other:?}", preset.name),
+            }
+        }
+    }
+
+    #[test]
+    fn every_foreign_kind_is_read() {
+        let names: Vec<String> = presets::foreign()
+            .into_iter()
+            .map(|foreign| foreign.name)
+            .collect();
+        assert_eq!(names.len(), 10, "{names:?}");
+    }
+
+    #[test]
+    fn foreign_and_derived_stores_are_named() {
+        for (name, ddl) in [
+            (
+                "Chroma",
+                "CREATE TABLE collections(id TEXT PRIMARY KEY, name TEXT, dimension INTEGER, database_id TEXT);
+                 CREATE TABLE segments(id TEXT PRIMARY KEY, type TEXT, scope TEXT, collection TEXT);
+                 CREATE TABLE embeddings(id INTEGER PRIMARY KEY, segment_id TEXT, embedding_id TEXT, seq_id BLOB, created_at TIMESTAMP);
+                 CREATE TABLE embedding_metadata(id INTEGER, key TEXT, string_value TEXT, int_value INTEGER, float_value REAL,
+                   bool_value INTEGER, PRIMARY KEY(id, key));",
+            ),
+            (
+                "Mnemosyne",
+                "CREATE TABLE working_memory(id TEXT PRIMARY KEY, content TEXT, source TEXT, timestamp TEXT, session_id TEXT, importance REAL);
+                 CREATE TABLE episodic_memory(rowid INTEGER PRIMARY KEY, id TEXT UNIQUE, content TEXT);
+                 CREATE TABLE memories(id TEXT PRIMARY KEY, content TEXT, created_at TEXT);
+                 CREATE TABLE memory_embeddings(memory_id TEXT PRIMARY KEY, embedding_json TEXT, model TEXT);",
+            ),
+            (
+                "OpenClaw",
+                "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
+                 CREATE TABLE files(path TEXT PRIMARY KEY, source TEXT, hash TEXT, mtime INTEGER, size INTEGER);
+                 CREATE TABLE chunks(id TEXT PRIMARY KEY, path TEXT, source TEXT, start_line INTEGER, end_line INTEGER, hash TEXT,
+                   model TEXT, text TEXT, embedding TEXT, updated_at INTEGER);",
+            ),
+            (
+                "engram",
+                "CREATE TABLE sessions(id TEXT PRIMARY KEY);
+                 CREATE TABLE observations(id INTEGER PRIMARY KEY AUTOINCREMENT, sync_id TEXT, session_id TEXT, type TEXT, title TEXT,
+                   content TEXT, tool_name TEXT, project TEXT, scope TEXT, topic_key TEXT, normalized_hash TEXT,
+                   revision_count INTEGER, duplicate_count INTEGER, last_seen_at TEXT, created_at TEXT, deleted_at TEXT);",
+            ),
+            (
+                "claude-mem",
+                "CREATE TABLE sdk_sessions(id INTEGER PRIMARY KEY); CREATE TABLE session_summaries(id INTEGER PRIMARY KEY);
+                 CREATE TABLE observations(id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, text TEXT, type TEXT,
+                   title TEXT, narrative TEXT, created_at TEXT, created_at_epoch INTEGER);",
+            ),
+            (
+                "Letta",
+                "CREATE TABLE block(id TEXT PRIMARY KEY, label TEXT, value TEXT);
+                 CREATE TABLE archival_passages(id TEXT PRIMARY KEY, text TEXT, embedding BINARY, embedding_config JSON,
+                   organization_id TEXT, archive_id TEXT);",
+            ),
+            (
+                "basic-memory",
+                "CREATE TABLE entity(id INTEGER PRIMARY KEY, title TEXT, permalink TEXT, file_path TEXT, checksum TEXT);
+                 CREATE TABLE observation(id INTEGER PRIMARY KEY, entity_id INTEGER, content TEXT, category TEXT);
+                 CREATE VIRTUAL TABLE search_index USING fts5(title, content);",
+            ),
+            ("qdrant-client in local mode", "CREATE TABLE points(id TEXT PRIMARY KEY, point BLOB)"),
+        ] {
+            match recognised(ddl) {
+                Recognised::Foreign(foreign) => assert_eq!(foreign.name, name),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_that_only_libsql_can_keep_is_known_by_its_statement() {
+        let shape = Shape {
+            statements: vec!["create index i on memories(libsql_vector_idx(embedding))".to_owned()],
+            ..Shape::default()
+        };
+        assert!(
+            matches!(database(&shape), Recognised::Foreign(foreign) if foreign.name == "Cherry Studio")
+        );
+    }
+
+    #[test]
+    fn unrelated_databases_are_unknown() {
+        for ddl in [
+            "",
+            "CREATE TABLE moz_places(id INTEGER PRIMARY KEY, url LONGVARCHAR, title LONGVARCHAR, visit_count INTEGER);
+             CREATE TABLE moz_historyvisits(id INTEGER PRIMARY KEY, place_id INTEGER, visit_date INTEGER);",
+            "CREATE TABLE responses(key TEXT PRIMARY KEY, value BLOB, expires INTEGER);",
+            "CREATE TABLE memories(id TEXT PRIMARY KEY, content TEXT, created_at TEXT);
+             CREATE TABLE memory_embeddings(memory_id TEXT PRIMARY KEY, embedding_json TEXT, model TEXT);",
+            "CREATE TABLE store(id INTEGER PRIMARY KEY, name TEXT, city TEXT);",
+            "CREATE TABLE memory(id INTEGER PRIMARY KEY, slot INTEGER, size_gb INTEGER);",
+        ] {
+            assert!(matches!(recognised(ddl), Recognised::Unknown(None)), "{ddl}: {:?}", recognised(ddl));
+        }
+    }
+
+    #[test]
+    fn a_preset_that_nearly_fits_is_named_with_what_is_missing() {
+        let ddl = presets::find("ttl-days")
+            .unwrap()
+            .ddl
+            .replace("ttl_days", "ttl");
+        let near = Near {
+            name: "ttl-days",
+            amiss: vec!["column memories.ttl_days".to_owned()],
+        };
+        assert_eq!(recognised(&ddl), Recognised::Unknown(Some(near)));
+    }
+}
