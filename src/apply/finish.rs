@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::config::Source;
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{PointId, Role};
 use crate::pace::Pace;
@@ -217,8 +218,8 @@ pub(super) fn is_same_memory(
     }
     let rows = &job.stores.config.rows;
     // A value inside JSON changes its column with every edit, and tells nothing.
-    let plain = |role| rows.source(role).filter(|source| source.json.is_none());
-    let same = |role| plain(role).map(|source| same_column(&unit.root, &now, &source.column));
+    let plain = |role| rows.source(role).and_then(Source::plain_column);
+    let same = |role| plain(role).map(|column| same_column(&unit.root, &now, column));
     Ok(same(Role::CreatedAt)
         .or_else(|| same(Role::Content))
         .unwrap_or(true))

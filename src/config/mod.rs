@@ -15,6 +15,7 @@ mod address;
 mod checks;
 mod cron;
 mod env;
+mod expression;
 pub mod fingerprint;
 mod point_rule;
 pub mod presets;
@@ -178,17 +179,57 @@ impl Rows {
 }
 
 /// Where a role is read from: `column`, `column?`, `value:json($.text)`, `created_at:epoch_s`,
-/// `seen:text@America/Sao_Paulo`.
+/// `seen:text@America/Sao_Paulo`, `sql(EXPR)`, `sql?(EXPR):text`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Source {
-    /// The column.
-    pub column: String,
-    /// Whether the column may be missing from the live schema (`?`), which reads as NULL.
+    /// What is read.
+    pub origin: Origin,
+    /// Whether the live schema may lack what is read (`?`), which reads as NULL.
     pub optional: bool,
-    /// A path inside the JSON that the column holds.
-    pub json: Option<String>,
     /// How a time is written there, for roles that are times.
     pub time: TimeFormat,
+}
+
+/// A source in the notation of the configuration.
+#[cfg(test)]
+pub(crate) fn source(text: &str) -> Option<Source> {
+    source::parse(text, source::Kind::Time)
+}
+
+/// What a source reads in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A column.
+    Column(String),
+    /// A path inside the JSON that a column holds.
+    Json {
+        /// The column.
+        column: String,
+        /// The path, such as `$.text`.
+        path: String,
+    },
+    /// The value of an SQL expression in which the table is called `m`: read, never written to.
+    Sql(String),
+}
+
+impl Source {
+    /// The column that is read, whole or in part.
+    #[must_use]
+    pub fn column(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Column(column) | Origin::Json { column, .. } => Some(column),
+            Origin::Sql(_) => None,
+        }
+    }
+
+    /// The column, where the whole of it is the value.
+    #[must_use]
+    pub fn plain_column(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Column(column) => Some(column),
+            Origin::Json { .. } | Origin::Sql(_) => None,
+        }
+    }
 }
 
 /// How a time is written.

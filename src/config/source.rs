@@ -1,7 +1,8 @@
 //! The grammar of a source: where in a row something is read, and how a time is written there.
 //!
 //! ```text
-//! source   = column [ "?" ] [ ":json(" path ")" ] [ ":" encoding ] [ "@" zone ]
+//! source   = origin [ ":" encoding ] [ "@" zone ]
+//! origin   = column [ "?" ] [ ":json(" path ")" ] | "sql" [ "?" ] "(" expression ")"
 //! encoding = "epoch_s" | "epoch_ms" | "epoch_f" | "text" | "date" | "auto"
 //! ```
 //!
@@ -9,7 +10,8 @@
 
 use jiff::tz::TimeZone;
 
-use super::{Encoding, Source, TimeFormat};
+use super::expression::is_expression;
+use super::{Encoding, Origin, Source, TimeFormat};
 
 /// What a role may say of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,31 +29,31 @@ impl Kind {
     pub(super) fn allowed(self) -> &'static str {
         match self {
             Self::Time => {
-                "\"column\", \"column?\" or \"column:json($.key)\", then for a time \":epoch_s\", \":epoch_ms\", \
+                "\"column\", \"column?\", \"column:json($.key)\" or \"sql(EXPRESSION)\", then for a time \":epoch_s\", \":epoch_ms\", \
                  \":epoch_f\", \":text\", \":date\" or \":auto\", and \"@Area/City\" after one of the last three"
             }
             Self::Value => {
-                "\"column\", \"column?\" or \"column:json($.key)\", without an encoding: this is not a time"
+                "\"column\", \"column?\", \"column:json($.key)\" or \"sql(EXPRESSION)\", without an encoding: this is not a time"
             }
-            Self::Tenant => "\"column\" or \"column:json($.key)\"; the column may not be optional",
+            Self::Tenant => {
+                "\"column\", \"column:json($.key)\" or \"sql(EXPRESSION)\"; the column may not be optional"
+            }
         }
     }
 }
 
 /// Reads a source; `None` when it is not one, or says what its role cannot have.
 pub(super) fn parse(text: &str, kind: Kind) -> Option<Source> {
-    let column_end = text.find(['?', ':', '@']).unwrap_or(text.len());
-    let (column, rest) = text.split_at(column_end);
-    let (optional, rest) = match rest.strip_prefix('?') {
-        Some(rest) => (true, rest),
-        None => (false, rest),
-    };
-    let (json, rest) = match rest.strip_prefix(":json(") {
-        Some(rest) => {
-            let (path, rest) = rest.rsplit_once(')')?;
-            (Some(json_path(path)?), rest)
+    let (origin, optional, rest) = match text
+        .strip_prefix("sql(")
+        .map(|expression| (expression, false))
+        .or_else(|| Some((text.strip_prefix("sql?(")?, true)))
+    {
+        Some((expression, optional)) => {
+            let (expression, rest) = expression.rsplit_once(')')?;
+            (sql(expression)?, optional, rest)
         }
-        None => (None, rest),
+        None => column(text)?,
     };
     let says_time = !rest.is_empty();
     let time = time_format(rest)?;
@@ -60,13 +62,37 @@ pub(super) fn parse(text: &str, kind: Kind) -> Option<Source> {
         Kind::Value => !says_time,
         Kind::Tenant => !says_time && !optional,
     };
-    let is_name = !column.trim().is_empty() && !column.contains(char::is_control);
-    (fits && is_name).then(|| Source {
-        column: column.to_owned(),
+    fits.then_some(Source {
+        origin,
         optional,
-        json,
         time,
     })
+}
+
+/// A column, whether it may be missing, and what follows.
+fn column(text: &str) -> Option<(Origin, bool, &str)> {
+    let column_end = text.find(['?', ':', '@']).unwrap_or(text.len());
+    let (column, rest) = text.split_at(column_end);
+    if column.trim().is_empty() || column.contains(char::is_control) {
+        return None;
+    }
+    let (optional, rest) = match rest.strip_prefix('?') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let column = column.to_owned();
+    Some(match rest.strip_prefix(":json(") {
+        Some(rest) => {
+            let (path, rest) = rest.rsplit_once(')')?;
+            let path = json_path(path)?;
+            (Origin::Json { column, path }, optional, rest)
+        }
+        None => (Origin::Column(column), optional, rest),
+    })
+}
+
+fn sql(expression: &str) -> Option<Origin> {
+    is_expression(expression).then(|| Origin::Sql(expression.trim().to_owned()))
 }
 
 /// A path that SQLite can follow: below the root, so that it names something inside the value.
@@ -168,13 +194,51 @@ mod tests {
             ),
         ];
         for (text, column, optional, json, time) in cases {
+            let column = column.to_owned();
+            let origin = match json {
+                Some(path) => Origin::Json {
+                    column,
+                    path: path.into(),
+                },
+                None => Origin::Column(column),
+            };
             let expected = Source {
-                column: column.into(),
+                origin,
                 optional,
-                json: json.map(Into::into),
                 time,
             };
             assert_eq!(parse(text, Kind::Time), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_expression_is_read_up_to_its_last_parenthesis() {
+        use Encoding::{Auto, Text};
+        for (text, expression, optional, time) in [
+            ("sql(m.a)", "m.a", false, time(Auto, "UTC")),
+            (
+                "sql?( max(m.a, 1) ):text@Asia/Tokyo",
+                "max(m.a, 1)",
+                true,
+                time(Text, "Asia/Tokyo"),
+            ),
+        ] {
+            let expected = Source {
+                origin: Origin::Sql(expression.into()),
+                optional,
+                time,
+            };
+            assert_eq!(parse(text, Kind::Time), Some(expected), "{text}");
+        }
+        assert!(parse("sql((SELECT u.name FROM users u))", Kind::Tenant).is_some());
+        for bad in [
+            "sql?(m.a)",
+            "sql(m.a):text",
+            "sql()",
+            "sql(m.a",
+            "sql(a) (b)",
+        ] {
+            assert_eq!(parse(bad, Kind::Tenant), None, "{bad}");
         }
     }
 

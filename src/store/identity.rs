@@ -3,11 +3,10 @@
 //! Written beside every intent. A part that an older hypnos did not record is not compared.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{self, Backend, PointRule, Source};
+use crate::config::{self, Backend, Origin, PointRule, Source};
 use crate::memory::Role;
 
 /// Where the rows and points of a store are, and how one leads to the other: the parts of its configuration that name
@@ -84,11 +83,11 @@ impl Identity {
 
 /// A source as far as it says what a value is read from, and written to.
 fn spelled(source: &Source) -> String {
-    let mut spelled = source.column.clone();
-    if let Some(path) = &source.json {
-        let _ = write!(spelled, ":json({path})");
+    match &source.origin {
+        Origin::Column(column) => column.clone(),
+        Origin::Json { column, path } => format!("{column}:json({path})"),
+        Origin::Sql(expression) => format!("sql({expression})"),
     }
-    spelled
 }
 
 fn rule(rule: &PointRule) -> String {

@@ -11,10 +11,11 @@ use rusqlite::Connection;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use super::reader::message_of;
 use super::schema::{self, Table, quoted};
 use super::value::{self, Affinity};
 use super::{RowError, time};
-use crate::config::{self, Source, TimeFormat};
+use crate::config::{self, Origin, Source, TimeFormat};
 use crate::memory::{Memory, MemoryId, Namespace, Role, TimeToLive, Version};
 use crate::store::image::{RowImage, SqlValue};
 
@@ -72,7 +73,7 @@ impl Mapping {
             .chain(rows.roles.iter().map(|(_, source)| source));
         let needed = columns
             .filter(|source| !source.optional)
-            .map(|source| source.column.as_str());
+            .filter_map(Source::column);
         require_columns(table, std::iter::once(rows.id.as_str()).chain(needed))?;
         let id = find_column(table, &rows.id)?;
         if id.generated {
@@ -106,7 +107,7 @@ impl Mapping {
         }
         let essence = essence(table, rows);
         let image_sql = format!(
-            "SELECT {id}, {}, {} FROM {} WHERE {id} = ?1",
+            "SELECT {id}, {}, {} FROM {} AS m WHERE {id} = ?1",
             tenant.as_deref().unwrap_or("NULL"),
             table.image_list(),
             quoted(&table.name),
@@ -146,9 +147,9 @@ impl Mapping {
         time::decode_ttl(value::as_ref(value), self.ttl_unit)
     }
 
-    /// The table of memories, quoted.
+    /// The table of memories, under the name that the expressions of its sources know it by.
     pub(super) fn from(&self) -> String {
-        quoted(&self.table.name)
+        format!("{} AS m", quoted(&self.table.name))
     }
 
     /// The expression of the tenant; `NULL` when rows do not name one.
@@ -336,7 +337,7 @@ fn essence(table: &Table, rows: &config::Rows) -> Vec<String> {
     });
     let sources = roles.map(|(_, source)| source).chain(&rows.tenant);
     let mut columns: Vec<String> = sources
-        .filter_map(|source| table.column(&source.column))
+        .filter_map(|source| table.column(source.column()?))
         .map(|column| column.name.clone())
         .collect();
     columns.sort_unstable();
@@ -401,27 +402,71 @@ pub(super) fn require_columns<'a>(
     }
 }
 
-/// Binds a source. `None` when its column is optional and missing. The role is filled in by the caller.
+/// Binds a source. `None` when it is optional and the schema lacks it. The role is filled in by the caller.
 pub(super) fn bind_source(
     conn: &Connection,
     table: &Table,
     source: &Source,
 ) -> Result<Option<BoundRole>, RowError> {
-    if source.optional && table.column(&source.column).is_none() {
-        return Ok(None);
-    }
-    let column = find_column(table, &source.column)?;
-    let name = quoted(&column.name);
-    let expression = match &source.json {
-        None => name,
-        Some(path) => json_expression(conn, &name, path)?,
-    };
-    Ok(Some(BoundRole {
+    let bound = |expression, column| BoundRole {
         role: Role::Content,
         expression,
-        column: (source.json.is_none() && !column.generated).then(|| column.name.clone()),
+        column,
         time: source.time.clone(),
-    }))
+    };
+    let Some(column) = source.column() else {
+        return Ok(bind_sql(conn, table, source)?.map(|expression| bound(expression, None)));
+    };
+    if source.optional && table.column(column).is_none() {
+        return Ok(None);
+    }
+    let column = find_column(table, column)?;
+    let name = quoted(&column.name);
+    if let Origin::Json { path, .. } = &source.origin {
+        return Ok(Some(bound(json_expression(conn, &name, path)?, None)));
+    }
+    let own = (!column.generated).then(|| column.name.clone());
+    Ok(Some(bound(name, own)))
+}
+
+/// The expression of a source that is one; `None` when it is none, or is optional and names what the schema lacks.
+fn bind_sql(conn: &Connection, table: &Table, source: &Source) -> Result<Option<String>, RowError> {
+    let Origin::Sql(expression) = &source.origin else {
+        return Ok(None);
+    };
+    let does_not_fit = |why: &str| {
+        RowError::schema(format!(
+            "sql({expression}) does not fit table {:?}: {why}",
+            table.name
+        ))
+    };
+    match is_plain_expression(conn, table, expression) {
+        Ok(true) => Ok(Some(format!("({expression})"))),
+        Ok(false) => Err(does_not_fit("it is not read-only or has parameters")),
+        Err(error) if source.optional && is_missing(&error) => Ok(None),
+        Err(error) => Err(does_not_fit(&message_of(&error))),
+    }
+}
+
+/// Compiles an expression over one row, called `m`. It is one value, and that of the row itself: in a condition nothing
+/// can stand that would make one row of many, such as a bare `max(m.a)`.
+fn is_plain_expression(
+    conn: &Connection,
+    table: &Table,
+    expression: &str,
+) -> rusqlite::Result<bool> {
+    let sql = format!(
+        "SELECT 1 FROM {} AS m WHERE ({expression})",
+        quoted(&table.name)
+    );
+    let statement = conn.prepare(&sql)?;
+    Ok(statement.parameter_count() == 0 && statement.readonly())
+}
+
+/// Whether a statement names a table or a column that is not there.
+fn is_missing(error: &rusqlite::Error) -> bool {
+    let message = message_of(error);
+    message.contains("no such column") || message.contains("no such table")
 }
 
 impl BoundRole {

@@ -62,7 +62,7 @@ impl OwnerBook {
         let tables = schema::tables(conn)?;
         let table = find_table(conn, &tables, &config.table)?;
         let marked = config.deleted_at.iter().filter(|source| !source.optional);
-        let needed = marked.map(|source| source.column.as_str());
+        let needed = marked.filter_map(|source| source.column());
         require_columns(table, std::iter::once(config.id.as_str()).chain(needed))?;
         let id = find_column(table, &config.id)?;
         let deleted_at = match &config.deleted_at {
@@ -70,7 +70,7 @@ impl OwnerBook {
             None => None,
         };
         let sql = format!(
-            "SELECT {}, {} FROM {}",
+            "SELECT {}, {} FROM {} AS m",
             schema::quoted(&id.name),
             deleted_at.as_ref().map_or("NULL", |role| role.expression()),
             schema::quoted(&table.name),

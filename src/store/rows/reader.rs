@@ -161,7 +161,7 @@ fn keyed(id: &MemoryId) -> String {
 }
 
 /// What `SQLite` said, without the statement.
-fn message_of(error: &rusqlite::Error) -> String {
+pub(super) fn message_of(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
@@ -562,8 +562,9 @@ impl Snapshot {
         let sql = format!(
             "SELECT count(*) FROM (SELECT {reference} AS newer FROM {table}) AS hidden
              WHERE newer IS NOT NULL AND NOT EXISTS
-               (SELECT 1 FROM {table} AS other WHERE other.{id} = hidden.newer)",
+               (SELECT 1 FROM {other} AS other WHERE other.{id} = hidden.newer)",
             table = mapping.from(),
+            other = schema::quoted(&mapping.table.name),
             id = schema::quoted(&mapping.id),
         );
         self.conn

@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::config::{Encoding, Source, TimeFormat};
+use crate::config::Source;
 use crate::memory::{MemoryId, Namespace, Role};
 use crate::store::image::{SqlValue, Unit};
 
 mod discovery;
+mod expressions;
 mod marking;
 mod reading;
 mod removing;
@@ -22,25 +22,9 @@ mod scale;
 mod schemas;
 mod who;
 
-/// A source in the notation of the configuration: `column`, `column?`, `column:text`, `column:json($.a)`.
+/// A source in the notation of the configuration: `column`, `column?`, `column:text`, `column:json($.a)`, `sql(m.a)`.
 fn source(text: &str) -> Source {
-    let (column, rest) = text.split_once(':').unwrap_or((text, ""));
-    let json = rest.strip_prefix("json(").and_then(|r| r.strip_suffix(')'));
-    let encoding = match rest {
-        "epoch_s" => Encoding::EpochSeconds,
-        "epoch_ms" => Encoding::EpochMillis,
-        "text" => Encoding::Text,
-        _ => Encoding::Auto,
-    };
-    Source {
-        column: column.trim_end_matches('?').into(),
-        optional: column.ends_with('?'),
-        json: json.map(Into::into),
-        time: TimeFormat {
-            encoding,
-            zone: TimeZone::UTC,
-        },
-    }
+    config::source(text).unwrap()
 }
 
 /// One database in a folder of its own, and how it is mapped.

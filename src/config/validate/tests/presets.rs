@@ -60,7 +60,7 @@ fn every_preset_fits_its_schema() {
         let sources = store.rows.roles.iter().map(|(_, source)| source);
         for source in sources.chain(&store.rows.tenant) {
             assert!(
-                source.optional || known.contains(&source.column),
+                source.optional || source.column().is_none_or(|column| known.contains(column)),
                 "{}: {source:?}",
                 preset.name
             );
@@ -68,7 +68,7 @@ fn every_preset_fits_its_schema() {
         if let Some(owners) = store.owners {
             let known = columns(&owners.table);
             assert!(known.contains(&owners.id));
-            assert!(known.contains(&owners.deleted_at.unwrap().column));
+            assert!(known.contains(owners.deleted_at.unwrap().column().unwrap()));
         }
     }
 }
@@ -112,7 +112,7 @@ fn presets_say_what_their_schemas_mean() {
     let salience = store("salience");
     assert!(salience.owners.is_none());
     assert_eq!(
-        salience.rows.source(Role::Uses).unwrap().column,
+        salience.rows.source(Role::Uses).unwrap().column().unwrap(),
         "access_count"
     );
 
@@ -147,12 +147,18 @@ fn a_store_overrides_its_preset_key_by_key() {
     let rows = |more: &str| only_store(&with(PLAIN, &format!("preset = 'ttl-days'\n{more}")));
     let store = rows("type = ''\nuses = 'n'\n[store.owners]\ntable = ''");
     assert_eq!(store.rows.source(Role::Type), None);
-    assert_eq!(store.rows.source(Role::Uses).unwrap().column, "n");
-    assert_eq!(store.rows.source(Role::Content).unwrap().column, "content");
+    assert_eq!(
+        store.rows.source(Role::Uses).unwrap().column().unwrap(),
+        "n"
+    );
+    assert_eq!(
+        store.rows.source(Role::Content).unwrap().column().unwrap(),
+        "content"
+    );
     assert!(store.owners.is_none());
 
     let minutes = rows("ttl_minutes = 'life'").rows;
-    assert_eq!(minutes.source(Role::Ttl).unwrap().column, "life");
+    assert_eq!(minutes.source(Role::Ttl).unwrap().column().unwrap(), "life");
     assert_eq!(minutes.ttl_unit, Duration::from_mins(1));
     assert_eq!(rows("ttl_days = ''").rows.source(Role::Ttl), None);
 

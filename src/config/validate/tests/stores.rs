@@ -140,7 +140,10 @@ fn a_global_problem_is_said_once_and_a_store_own_problem_by_its_name() {
 #[test]
 fn a_column_with_point_ids_becomes_a_role() {
     let store = only_store(&with(QDRANT, "point_id = 'column(vector_id)'"));
-    assert_eq!(store.rows.source(Role::Point).unwrap().column, "vector_id");
+    assert_eq!(
+        store.rows.source(Role::Point).unwrap().column().unwrap(),
+        "vector_id"
+    );
     assert_eq!(
         store.vectors.unwrap().point_id,
         PointRule::Column("vector_id".into())

@@ -54,7 +54,7 @@ fn what_does_not_fit_is_named() {
         ),
         (
             World::new("CREATE TABLE memories(id INTEGER PRIMARY KEY, body TEXT)")
-                .role(Role::Content, "body:json(text)"),
+                .role(Role::Content, "body:json($.[)"),
             "is not a JSON path",
         ),
     ] {

@@ -1,0 +1,106 @@
+//! Sources that are SQL expressions.
+
+use std::ops::ControlFlow;
+
+use super::*;
+use crate::memory::{Memory, Moment};
+
+const SCHEMA: &str =
+    "CREATE TABLE memories(id INTEGER PRIMARY KEY, owner INTEGER, text TEXT, a INTEGER);
+    CREATE TABLE users(id INTEGER PRIMARY KEY, name TEXT);
+    CREATE TABLE log(memory_id INTEGER, at TEXT);
+    INSERT INTO users VALUES (1, 'ana'), (2, NULL);
+    INSERT INTO memories VALUES (10, 1, 'x', 1), (11, 2, 'y', 2), (12, 3, 'z', 3);
+    INSERT INTO log VALUES (10, '2026-01-01 00:00:00'), (10, '2026-02-01 00:00:00');";
+const OWNER: &str = "sql((SELECT u.name FROM users u WHERE u.id = m.owner))";
+
+fn scan(world: &World, roles: &[Role]) -> Vec<Memory> {
+    world.read(|snapshot| {
+        let mut memories = Vec::new();
+        snapshot.scan(roles, &mut |memory| {
+            memories.push(memory);
+            ControlFlow::Continue(())
+        })?;
+        Ok(memories)
+    })
+}
+
+#[test]
+fn a_tenant_by_join_and_a_last_use_by_log() {
+    let world = World::new(SCHEMA).tenant(OWNER).role(
+        Role::LastUsedAt,
+        "sql((SELECT max(l.at) FROM log l WHERE l.memory_id = m.id)):text",
+    );
+    let found = scan(&world, &[Role::LastUsedAt]);
+    let namespaces: Vec<_> = found.iter().map(|m| m.namespace.clone()).collect();
+    // The name of the second is NULL, and the third has no user at all.
+    assert_eq!(namespaces, [Some(user("ana")), None, None]);
+    assert_eq!(
+        found[0].last_used_at,
+        Moment::exact(instant("2026-02-01T00:00:00Z"))
+    );
+    assert_eq!(found[1].last_used_at, Moment::Absent);
+    let census = world.read(Snapshot::census);
+    assert_eq!(
+        (census.by_namespace[&user("ana")], census.without_namespace),
+        (1, 2)
+    );
+}
+
+#[test]
+fn an_expression_that_may_be_missing_reads_as_null_and_another_one_stops() {
+    let world = || World::new(SCHEMA);
+    let optional = world()
+        .role(Role::Type, "sql?(m.kind)")
+        .role(Role::Source, "sql?((SELECT s.x FROM sources s))");
+    assert_eq!(scan(&optional, &[Role::Type, Role::Source]).len(), 3);
+    assert!(!optional.read(|s| Ok::<_, RowError>(s.knows(Role::Type))));
+    for (text, said) in [
+        ("sql(m.kind)", "no such column: m.kind"),
+        ("sql((SELECT s.x FROM sources s))", "no such table: sources"),
+        ("sql?(m.a +)", "syntax error"),
+        ("sql?(nonesuch(m.a))", "no such function: nonesuch"),
+        ("sql?(max(m.a))", "misuse of aggregate"),
+        ("sql?((SELECT max(m.a)))", "misuse of aggregate"),
+        ("sql?(row_number() OVER w)", "sql?(row_number() OVER w)"),
+        ("sql?(m.a, m.text)", "row value misused"),
+        ("sql?((SELECT 1, 2))", "returns 2 columns"),
+        ("sql?(m.a = :a)", "not read-only or has parameters"),
+    ] {
+        let Some(source) = crate::config::source(text) else {
+            assert_eq!(said, text, "refused by its text");
+            continue;
+        };
+        let mut world = world();
+        world.rows.roles.push((Role::Type, source));
+        let error = world.try_reader().map(drop).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_an_expression_reads_is_never_written() {
+    let world = World::new(SCHEMA)
+        .role(Role::Uses, "sql(m.a)")
+        .role(Role::DeletedAt, "sql(nullif(m.text, m.text))");
+    assert!(
+        !world
+            .read(|snapshot| Ok::<_, RowError>(snapshot.marks()))
+            .deleted
+    );
+    let before = world.dump();
+    let mut writer = world.writer();
+    let wanted = Wanted {
+        id: n(11),
+        behind: Vec::new(),
+    };
+    let unit = writer
+        .units(&[wanted], usize::MAX)
+        .unwrap()
+        .remove(0)
+        .unwrap();
+    assert_eq!(writer.delete_units(&[unit]).unwrap(), [Fate::Removed]);
+    let after = world.dump();
+    assert_eq!(after.len(), before.len() - 1);
+    assert!(after.iter().all(|line| before.contains(line)));
+}
