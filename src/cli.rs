@@ -132,6 +132,29 @@ pub enum Command {
         #[arg(default_value = "hypnos-demo")]
         dir: PathBuf,
     },
+    /// Recognise a store and write a configuration for it; the store is only read
+    Init {
+        /// The database (with {tenant} in the path for one per tenant), or the address of a Qdrant server on which the
+        /// points are the rows
+        #[arg(value_name = "ROWS")]
+        rows: String,
+        /// The gRPC address of a Qdrant server, a database with vectors, or none; behind the address of a server, the
+        /// collection
+        #[arg(value_name = "VECTORS")]
+        vectors: Option<String>,
+        /// The collection, where several could be meant
+        #[arg(long, value_name = "NAME")]
+        collection: Option<String>,
+        /// The preset, where several fit
+        #[arg(long, value_name = "NAME")]
+        preset: Option<String>,
+        /// Where to write the configuration [default: what --config names, or ./hypnos.toml]
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Write over a file that is there
+        #[arg(long)]
+        force: bool,
+    },
     /// Check the configuration and the stores, and count the drift between them; writes nothing
     Check {
         /// Only this store; may be repeated

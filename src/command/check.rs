@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::Global;
 use crate::clock;
-use crate::config;
+use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::metrics::names::Drift;
@@ -27,6 +27,16 @@ use crate::view::{Sightings, View};
 pub(super) fn check(names: &[String], global: &Global, out: &mut Out) -> Result<Exit, Failure> {
     let config = super::load(global)?;
     super::check_store_names(&config, names)?;
+    Ok(check_stores(&config, names, global, out))
+}
+
+/// Checks stores of a configuration, all of them where none is named.
+pub(super) fn check_stores(
+    config: &Config,
+    names: &[String],
+    global: &Global,
+    out: &mut Out,
+) -> Exit {
     let bars = Bars::default();
     let progress: &dyn Progress = if out.terminal && !global.quiet {
         &bars
@@ -53,7 +63,7 @@ pub(super) fn check(names: &[String], global: &Global, out: &mut Out) -> Result<
             gravest = exit;
         }
     }
-    Ok(gravest)
+    gravest
 }
 
 /// What is wrong, and what to do about it.

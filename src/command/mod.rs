@@ -16,6 +16,7 @@ mod demo;
 mod evaluate;
 mod forget;
 mod generate;
+mod init;
 mod presets;
 mod review;
 mod run;
@@ -41,6 +42,24 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         None if asked_to_run => run::run(cli, &mut out),
         None => serve::serve(cli),
         Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
+        Some(Command::Init {
+            rows,
+            vectors,
+            collection,
+            preset,
+            output,
+            force,
+        }) => {
+            let what = init::What {
+                rows,
+                vectors: vectors.as_deref(),
+                collection: collection.as_deref(),
+                preset: preset.as_deref(),
+                output: output.as_deref(),
+                force: *force,
+            };
+            init::init(&what, &cli.global, &mut out)
+        }
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
         Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
         Some(Command::Review { list, verb: None }) => review::list(list, &cli.global, &mut out),

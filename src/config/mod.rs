@@ -92,6 +92,8 @@ pub struct Store {
     pub name: String,
     /// Whether the first night removes or only reports.
     pub first_run: FirstRun,
+    /// Whether a person stands behind the mapping; where nobody does, the store is only read.
+    pub confirmed: bool,
     /// Where the rows are and what their columns mean.
     pub rows: Rows,
     /// Who still exists; without it no scope is ever swept.

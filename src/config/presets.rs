@@ -28,7 +28,45 @@ impl Preset {
     /// What a store of its schema is recognised by; `None` when it has no fingerprint.
     #[must_use]
     pub fn fingerprint(&self) -> Option<Fingerprint> {
-        fingerprint(&self.toml.parse().ok()?)
+        fingerprint(&self.table()?)
+    }
+
+    /// Whether the points are the rows: there is no other half.
+    #[must_use]
+    pub fn points_are_rows(&self) -> bool {
+        self.text("rows", "kind").as_deref() == Some("points")
+    }
+
+    /// Whether the vectors are in a table that the preset knows.
+    #[must_use]
+    pub fn has_own_points(&self) -> bool {
+        self.text("vectors", "table").is_some()
+    }
+
+    /// Whether the points are on a server.
+    #[must_use]
+    pub fn needs_server(&self) -> bool {
+        let fingerprint = self.fingerprint();
+        fingerprint.is_some_and(|marks| marks.has_payload() || marks.collection().is_some())
+    }
+
+    /// Whether somebody says who still exists.
+    #[must_use]
+    pub fn has_owners(&self) -> bool {
+        self.table()
+            .is_some_and(|preset| preset.contains_key("owners"))
+    }
+
+    fn table(&self) -> Option<Table> {
+        self.toml.parse().ok()
+    }
+
+    fn text(&self, table: &str, key: &str) -> Option<String> {
+        self.table()?
+            .get(table)?
+            .get(key)?
+            .as_str()
+            .map(str::to_owned)
     }
 }
 

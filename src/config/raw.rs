@@ -200,6 +200,8 @@ section! {
             name,
             /// `apply` or `report`.
             first_run,
+            /// Whether a person has looked at the mapping.
+            confirmed,
         }
         tables {
             /// Where the rows are.

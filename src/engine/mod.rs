@@ -151,7 +151,7 @@ impl Stopped {
     }
 
     fn into_unopened(self, store: &config::Store) -> Unopened {
-        let is_away = matches!(self, Self::Failed(_));
+        let is_away = matches!(&self, Self::Failed(failure) if failure.exit != Exit::Config);
         let Failure {
             exit,
             message,

@@ -1,7 +1,11 @@
 //! Which system wrote a database, by the fingerprints of the presets.
 
+use std::path::Path;
+
 use crate::config::fingerprint::{Fit, Shape};
 use crate::config::presets::{self, Foreign, Preset};
+use crate::error::Failure;
+use crate::exit::Exit;
 
 /// What a store turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +26,18 @@ pub struct Near {
     pub name: &'static str,
     /// What is missing, or is there and must not be.
     pub amiss: Vec<String>,
+}
+
+impl Near {
+    /// What a person should know of it.
+    #[must_use]
+    pub fn note(&self) -> String {
+        format!(
+            "unknown schema; nearest is {}, but for {}",
+            self.name,
+            self.amiss.join(", ")
+        )
+    }
 }
 
 /// Most that may be amiss with a preset that is called near.
@@ -56,6 +72,54 @@ pub fn database(shape: &Shape) -> Recognised {
     } else {
         Recognised::Presets(found)
     }
+}
+
+/// The refusal of a store that hypnos knows and does not touch.
+pub(super) fn refused(foreign: &Foreign, path: &Path) -> Failure {
+    Failure::new(
+        Exit::NoStore,
+        format!(
+            "{}: unknown to the presets: a store of {}, which hypnos does not touch",
+            path.display(),
+            foreign.name
+        ),
+    )
+    .with_hint(foreign.refuse.clone())
+}
+
+/// The refusal of a database in which nothing looks like memories.
+pub(super) fn unknown(path: &Path, near: Option<&Near>) -> Failure {
+    let hint = near.map_or_else(
+        || "hypnos presets lists what is known; any other table can be mapped by hand, see config/hypnos.toml".to_owned(),
+        Near::note,
+    );
+    Failure::new(
+        Exit::NoStore,
+        format!(
+            "{}: unknown, and no table looks like memories",
+            path.display()
+        ),
+    )
+    .with_hint(hint)
+}
+
+/// The refusal of a preset that was asked for.
+pub(super) fn does_not_fit(name: &str, shape: &Shape) -> Failure {
+    let Some(preset) = presets::find(name) else {
+        return Failure::new(Exit::Usage, format!("no preset named {name:?}"))
+            .with_hint("see hypnos presets");
+    };
+    let amiss = match preset
+        .fingerprint()
+        .map(|fingerprint| fingerprint.fit(shape))
+    {
+        Some(Fit::No(amiss)) => amiss.join(", "),
+        _ => "anything to know it by".to_owned(),
+    };
+    Failure::new(
+        Exit::NoStore,
+        format!("this is no store of {name}: it lacks {amiss}"),
+    )
 }
 
 fn is_nearer(amiss: &[String], than: Option<&Near>) -> bool {

@@ -1,10 +1,74 @@
 //! What a database holds, as far as fingerprints ask.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::recognise;
 use crate::config::fingerprint::{Shape, normal_sql};
+use crate::config::presets::{self, Foreign};
+use crate::error::{Failure, chain};
+use crate::exit::Exit;
+use crate::store::sqlite::{self, Access, OpenError};
+
+/// The smallest page of a database, of which its size is a multiple.
+const SMALLEST_PAGE: u64 = 512;
+
+/// Opens a database for reading, without leaving a trace.
+///
+/// # Errors
+///
+/// When there is none, or it is of a kind that is known and not touched.
+pub fn open(path: &Path) -> Result<Connection, Failure> {
+    if path.is_dir() {
+        let has_all = |foreign: &Foreign| {
+            let files = foreign.fingerprint.files();
+            !files.is_empty() && files.iter().all(|file| path.join(file).exists())
+        };
+        let foreign = presets::foreign().into_iter().find(has_all);
+        return Err(foreign.map_or_else(
+            || {
+                Failure::new(Exit::NoStore, format!("{} is a folder", path.display()))
+                    .with_hint("name the database in it")
+            },
+            |foreign| recognise::refused(&foreign, path),
+        ));
+    }
+    sqlite::open(path, Access::Read).map_err(|error| match error {
+        OpenError::NotADatabase { .. } if is_encrypted(path) => {
+            let foreign = presets::foreign()
+                .into_iter()
+                .find(|foreign| foreign.fingerprint.is_encrypted());
+            foreign.map_or_else(
+                || missing(&error),
+                |foreign| recognise::refused(&foreign, path),
+            )
+        }
+        OpenError::Empty { .. } => recognise::unknown(path, None),
+        error => missing(&error),
+    })
+}
+
+fn missing(error: &OpenError) -> Failure {
+    Failure::new(Exit::NoStore, chain(error))
+}
+
+/// Whether a file without the header of SQLite looks like an encrypted database: whole pages that begin with no text.
+fn is_encrypted(path: &Path) -> bool {
+    let begin = || -> std::io::Result<([u8; 64], u64)> {
+        let mut file = std::fs::File::open(path)?;
+        let mut begin = [0; 64];
+        file.read_exact(&mut begin)?;
+        Ok((begin, file.metadata()?.len()))
+    };
+    begin().is_ok_and(|(begin, length)| {
+        let is_text = std::str::from_utf8(&begin).is_ok();
+        let zeros = begin.iter().filter(|byte| **byte == 0).count();
+        !is_text && zeros < 8 && length % SMALLEST_PAGE == 0
+    })
+}
 
 /// Reads the tables, their columns, and the statements of the schema.
 ///

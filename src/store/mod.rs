@@ -73,7 +73,7 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// When a half is away, or is not what the configuration says. A tenant's file among many is not opened here: it
+    /// When a half is away, or is not what the configuration says; to be written, when its mapping is not confirmed. A tenant's file among many is not opened here: it
     /// fails alone, in each pass that reads it.
     pub fn open(
         config: &config::Store,
@@ -81,6 +81,9 @@ impl Stores {
         access: Access,
         stop: &Stop,
     ) -> Result<Self, Failure> {
+        if access != Access::Read {
+            refuse_guess(config)?;
+        }
         let state = StateDir::new(state_dir, &config.name);
         refuse_half_restored(&state)?;
         let rows = RowStore::new(&config.rows).written_with(access);
@@ -202,6 +205,21 @@ impl Stores {
             })
             .collect()
     }
+}
+
+/// Refuses a mapping that was proposed and that nobody has looked at: what it calls an owner may be anything.
+fn refuse_guess(config: &config::Store) -> Result<(), Failure> {
+    if config.confirmed {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Config,
+        format!("open store {}: its mapping is a guess that nobody has confirmed", config.name),
+    )
+    .with_hint(
+        "compare [store.rows] with the database, see what hypnos check and --dry-run make of it, and then set \
+         confirmed = true",
+    ))
 }
 
 /// Refuses stores of which one half may be restored and the other not.

@@ -25,6 +25,7 @@ mod duplicates;
 mod evaluate;
 mod forget;
 mod guard;
+mod init;
 mod interrupt;
 mod links;
 mod lock;

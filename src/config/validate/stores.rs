@@ -58,6 +58,7 @@ fn store(
     let name = name(&written.name, checks);
     let first_runs = [("apply", FirstRun::Apply), ("report", FirstRun::Report)];
     let first_run = checks.choice(&written.first_run, FirstRun::Apply, &first_runs);
+    let confirmed = checks.flag(&written.confirmed, true);
     vectors::refuse_foreign_keys(&written.vectors, checks);
     let raw = layered(written, global, checks);
 
@@ -76,6 +77,7 @@ fn store(
     }
     Store {
         first_run,
+        confirmed,
         rows,
         owners,
         vectors,

@@ -22,6 +22,7 @@ use super::VectorError;
 use calls::Calls;
 
 mod calls;
+pub mod catalog;
 mod convert;
 mod read;
 pub mod snapshot;

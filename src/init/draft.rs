@@ -1,0 +1,277 @@
+//! A configuration in the making, and its text.
+//!
+//! Policy: what a draft says is written once, here, so that what was tried and what ends up in the file are the same.
+//! Only what differs from the preset is written; every guess says that it is one.
+
+use std::fmt::Write as _;
+
+use toml::Value;
+
+use super::guess::Mapping;
+use crate::config::presets::Preset;
+
+/// Longest name of a store.
+const NAME_LENGTH: usize = 32;
+
+/// A configuration of one store.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    /// The name of the store.
+    pub(super) name: String,
+    /// The preset; `None` where the mapping is a guess.
+    pub(super) preset: Option<&'static Preset>,
+    /// The mapping of a schema without preset.
+    pub(super) mapping: Option<Mapping>,
+    /// The absolute path of the rows; `None` where the points are the rows.
+    pub(super) path: Option<String>,
+    /// Where the points are.
+    pub(super) points: Points,
+    /// Whether the collection or the table was named by the operator.
+    pub(super) is_asked_for: bool,
+    /// Whether it may be acted on.
+    pub(super) confirmed: bool,
+    /// What a person should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// Where the points are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Points {
+    /// There are none, or nobody knows where.
+    Nowhere,
+    /// In the database of the rows, as the preset says.
+    OfPreset,
+    /// In a table.
+    Table {
+        /// The database.
+        path: String,
+        /// `[store.vectors]` keys and values, as far as they differ from the preset.
+        keys: Vec<(&'static str, String)>,
+    },
+    /// On a Qdrant server.
+    Qdrant {
+        /// The gRPC address.
+        url: String,
+        /// The collection, with `{tenant}` for one per tenant.
+        collection: String,
+        /// Other keys and values, as far as they differ from the preset.
+        keys: Vec<(&'static str, String)>,
+    },
+}
+
+impl Draft {
+    pub(super) fn of_preset(preset: &'static Preset, path: &str) -> Self {
+        Self {
+            name: preset.name.to_owned(),
+            preset: Some(preset),
+            mapping: None,
+            path: Some(path.to_owned()),
+            points: Points::Nowhere,
+            is_asked_for: false,
+            confirmed: true,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn of_guess(mapping: Mapping, path: &str) -> Self {
+        Self {
+            name: store_name(path),
+            preset: None,
+            mapping: Some(mapping),
+            path: Some(path.to_owned()),
+            points: Points::Nowhere,
+            is_asked_for: false,
+            confirmed: false,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn of_points(preset: &'static Preset, points: Points) -> Self {
+        Self {
+            path: None,
+            points,
+            ..Self::of_preset(preset, "")
+        }
+    }
+
+    pub(super) fn without_points(self) -> Self {
+        Self {
+            points: Points::Nowhere,
+            ..self
+        }
+    }
+
+    /// Takes away the leave to act on it.
+    pub(super) fn doubt(&mut self, why: &str) {
+        self.confirmed = false;
+        self.notes.push(why.to_owned());
+    }
+
+    /// Where its points are, in words.
+    pub(super) fn points_in_words(&self) -> Option<String> {
+        match &self.points {
+            Points::Nowhere => None,
+            Points::OfPreset => Some("the same database".to_owned()),
+            Points::Table { path, keys } => {
+                let table = keys
+                    .iter()
+                    .find(|(key, _)| *key == "table")
+                    .map(|(_, table)| table.as_str());
+                Some(format!("table {} of {path}", table.unwrap_or("points")))
+            }
+            Points::Qdrant {
+                url, collection, ..
+            } => Some(format!("collection {collection} at {url}")),
+        }
+    }
+
+    /// The text of the configuration file.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::from(HEAD);
+        let mut line = |line: &str| {
+            text.push_str(line);
+            text.push('\n');
+        };
+        line("[[store]]");
+        line(&format!("name = {}", quoted(&self.name)));
+        line(FIRST_RUN);
+        if !self.confirmed {
+            line(CONFIRMED);
+        }
+        line("\n[store.rows]");
+        if let Some(path) = &self.path {
+            line(&format!("path = {}", quoted(path)));
+        }
+        if let Some(preset) = self.preset {
+            line(&format!(
+                "# {}. `hypnos presets {}` shows the mapping; a key here overrides it.",
+                preset.description, preset.name
+            ));
+            line(&format!("preset = {}", quoted(preset.name)));
+        }
+        if let Some(mapping) = &self.mapping {
+            for guess in &mapping.guesses {
+                line(&format!(
+                    "{} = {}    # guess: {}",
+                    guess.key,
+                    quoted(&guess.value),
+                    guess.why
+                ));
+            }
+        }
+        let is_per_tenant = self
+            .path
+            .as_deref()
+            .is_some_and(|path| path.contains("{tenant}"));
+        if is_per_tenant && self.preset.is_some_and(Preset::has_owners) {
+            line(
+                "\n# The preset's owners are in a database of their own here: name it (path, table, id), and orphans are swept.",
+            );
+            line("[store.owners]\ntable = \"\"");
+        }
+        line("");
+        text.push_str(&self.vectors());
+        text
+    }
+
+    fn vectors(&self) -> String {
+        let namespace = self.mapping.as_ref().and_then(|mapping| mapping.namespace);
+        let mut text = String::new();
+        match &self.points {
+            Points::Nowhere => {
+                text.push_str("# This store has no points, as far as hypnos knows.\n[store.vectors]\nkind = \"none\"\n");
+            }
+            Points::OfPreset => text.push_str("[store.vectors]\nkind = \"sqlite\"\n"),
+            Points::Table { path, keys } => {
+                let _ = writeln!(
+                    text,
+                    "[store.vectors]\nkind = \"sqlite\"\npath = {}",
+                    quoted(path)
+                );
+                push_keys(&mut text, keys);
+            }
+            Points::Qdrant {
+                url,
+                collection,
+                keys,
+            } => {
+                let _ = writeln!(
+                    text,
+                    "[store.vectors]\nkind = \"qdrant\"\nurl = {}    # gRPC; snapshots are fetched from rest_url, port 6333 of the same host\n{API_KEY}\n\
+                     collection = {}",
+                    quoted(url),
+                    quoted(collection)
+                );
+                push_keys(&mut text, keys);
+            }
+        }
+        if let Some(namespace) = namespace {
+            let _ = writeln!(
+                text,
+                "namespace = {}    # guess: all rows belong to somebody called so",
+                quoted(namespace)
+            );
+        }
+        text
+    }
+}
+
+fn push_keys(text: &mut String, keys: &[(&'static str, String)]) {
+    for (key, value) in keys {
+        let _ = writeln!(text, "{key} = {}", quoted(value));
+    }
+}
+
+const HEAD: &str = "\
+# Written by `hypnos init`. Every key there is: config/hypnos.toml in hypnos' documentation.
+
+# hypnos' own files: journal, copies for undo, the queue. Relative to this file.
+state_dir = \"hypnos-state\"
+# A verified pair of rows and points each night.
+snapshot_dir = \"hypnos-snapshots\"
+
+[schedule]
+cron = \"0 3 * * *\"
+timezone = \"UTC\"
+
+";
+
+const FIRST_RUN: &str = "\
+# Everything is reported, and what would remove something waits: for `hypnos --run-now --accept HASH`, once for each
+# pass, or for first_run = \"apply\" here.
+first_run = \"report\"";
+
+const CONFIRMED: &str = "\
+# The mapping below is a proposal: until this says true, hypnos only reads the store. Compare each line that is marked as
+# a guess with the database, look at `hypnos check` and `hypnos --dry-run`, and correct what is wrong first.
+confirmed = false";
+
+const API_KEY: &str = "\
+# The API key is no matter for this file: credential qdrant-api-key, or HYPNOS_QDRANT_API_KEY.";
+
+/// A text as TOML writes it.
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// A name for a store at this path.
+fn store_name(path: &str) -> String {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let stem = file
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .replace("{tenant}", "");
+    let plain: String = stem
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(NAME_LENGTH)
+        .collect();
+    let plain = plain.trim_matches('-');
+    if plain.is_empty() {
+        "agent".to_owned()
+    } else {
+        plain.to_owned()
+    }
+}

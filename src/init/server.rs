@@ -1,0 +1,276 @@
+//! Which collection of a Qdrant server it may be.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::draft::{Draft, Points};
+use super::guess;
+use super::place::{self, Where};
+use super::{Proposal, Request, Scene};
+use crate::config::fingerprint::Fit;
+use crate::config::presets::{self, Preset};
+use crate::config::{Backend, Qdrant};
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::store::vectors::qdrant::catalog::Catalog;
+
+use std::path::Path;
+
+/// Points of a collection that are looked at.
+const LOOKED_AT: u32 = 100;
+/// Share of them that must have the keys of a preset, in percent: an application may put points of its own beside.
+const SHARE: usize = 90;
+/// Collections that are looked into, at most.
+const COLLECTIONS: usize = 200;
+
+impl Scene<'_> {
+    /// Every draft with each collection that could be its own.
+    pub(super) fn collections(
+        &self,
+        drafts: Vec<Draft>,
+        url: &str,
+        asked: Option<&str>,
+    ) -> Result<Vec<Draft>, Failure> {
+        let catalog = self.catalog(url)?;
+        let names = names(&catalog, url, asked)?;
+        let mut candidates = Vec::new();
+        for draft in drafts {
+            for collection in collections_of(&draft, &catalog, &names)? {
+                let is_asked_for = asked.is_some();
+                for keys in self.keys_of(&draft, &catalog, &collection)? {
+                    let points = Points::Qdrant {
+                        url: url.to_owned(),
+                        collection: collection.clone(),
+                        keys,
+                    };
+                    candidates.push(Draft {
+                        points,
+                        is_asked_for,
+                        ..draft.clone()
+                    });
+                }
+            }
+        }
+        if candidates.is_empty() {
+            return Err(Failure::new(
+                Exit::NoStore,
+                format!("no collection at {url} looks like the points of this store"),
+            )
+            .with_hint(
+                "name the collection with --collection, or none for a store without points",
+            ));
+        }
+        Ok(candidates)
+    }
+
+    /// What a draft may say of a collection beside its name: for a preset nothing, for a guess each way to tell points.
+    fn keys_of(
+        &self,
+        draft: &Draft,
+        catalog: &Catalog,
+        collection: &str,
+    ) -> Result<Vec<Vec<(&'static str, String)>>, Failure> {
+        if draft.mapping.is_none() {
+            return Ok(vec![Vec::new()]);
+        }
+        let payloads = payloads(catalog, collection)?;
+        Ok(guess::point_keys(&payloads))
+    }
+
+    /// A store whose points are the rows.
+    pub(super) fn points_alone(
+        &self,
+        request: &Request<'_>,
+        place: &Where,
+        log: Option<&Path>,
+    ) -> Result<Proposal, Failure> {
+        let place::Points::Qdrant(url) = &place.points else {
+            let log = log
+                .map(|log| format!("{} is only a log: ", log.display()))
+                .unwrap_or_default();
+            return Err(Failure::new(
+                Exit::Usage,
+                format!("{log}the memories are points on a Qdrant server: where?"),
+            )
+            .with_hint("name its gRPC address behind it, such as http://127.0.0.1:6334"));
+        };
+        let catalog = self.catalog(url)?;
+        let names = names(&catalog, url, place.collection.as_deref())?;
+        let mut found = Vec::new();
+        for name in &names {
+            let payloads = payloads(&catalog, name)?;
+            found.extend(preset_of(&payloads, request.preset).map(|preset| (preset, name)));
+        }
+        match found[..] {
+            [(preset, name)] => {
+                let points = Points::Qdrant { url: url.clone(), collection: name.clone(), keys: Vec::new() };
+                self.settled(Draft::of_points(preset, points), None)
+            }
+            [] => Err(Failure::new(
+                Exit::NoStore,
+                format!("unknown: no collection at {url} holds memories of a system that hypnos knows"),
+            )
+            .with_hint("where rows in SQLite belong to the points, name their database first; hypnos presets lists what is known")),
+            _ => {
+                let found: Vec<_> = found.iter().map(|(preset, name)| format!("{name} ({})", preset.name)).collect();
+                Err(Failure::new(Exit::Usage, format!("several collections hold memories: {}", found.join(", ")))
+                    .with_hint("say which with --collection; each gets a [[store]] of its own"))
+            }
+        }
+    }
+
+    fn catalog(&self, url: &str) -> Result<Catalog, Failure> {
+        let server = self.server(url)?;
+        Catalog::of(&server, self.stop.clone()).map_err(|error| Failure::from(&error))
+    }
+
+    /// How to reach a server, with whatever key the environment has.
+    fn server(&self, url: &str) -> Result<Qdrant, Failure> {
+        let probe = presets::ALL.iter().find(|preset| !preset.points_are_rows());
+        let points = Points::Qdrant {
+            url: url.to_owned(),
+            collection: "unknown".to_owned(),
+            keys: Vec::new(),
+        };
+        let draft = probe.map(|preset| Draft {
+            points,
+            ..Draft::of_preset(preset, "/unknown")
+        });
+        let store = draft.map(|draft| self.parse(&draft)).transpose()?;
+        match store
+            .and_then(|store| store.vectors)
+            .map(|vectors| vectors.backend)
+        {
+            Some(Backend::Qdrant(server)) => Ok(server),
+            _ => Err(Failure::new(
+                Exit::Usage,
+                format!("{url} is no address of a Qdrant server"),
+            )),
+        }
+    }
+}
+
+/// The collections of a server, or the one that was asked for.
+fn names(catalog: &Catalog, url: &str, asked: Option<&str>) -> Result<BTreeSet<String>, Failure> {
+    let names = catalog.collections().map_err(|error| {
+        let failure = Failure::from(&error);
+        if url.trim_end_matches('/').ends_with(":6333") {
+            return failure.with_hint("6333 is the port of the REST interface: gRPC is at 6334");
+        }
+        failure
+    })?;
+    let Some(asked) = asked else { return Ok(names) };
+    if names.contains(asked) || asked.contains("{tenant}") {
+        return Ok(BTreeSet::from([asked.to_owned()]));
+    }
+    let names: Vec<_> = names.into_iter().collect();
+    Err(
+        Failure::new(Exit::NoStore, format!("no collection {asked:?} at {url}"))
+            .with_hint(format!("it has {}", names.join(", "))),
+    )
+}
+
+/// The collections, or templates of collections, that a draft could have its points in.
+fn collections_of(
+    draft: &Draft,
+    catalog: &Catalog,
+    names: &BTreeSet<String>,
+) -> Result<BTreeSet<String>, Failure> {
+    let fingerprint = draft.preset.and_then(Preset::fingerprint);
+    let Some(fingerprint) = fingerprint else {
+        return Ok(limited(names.clone()));
+    };
+    let mut candidates = BTreeSet::new();
+    for name in names {
+        let template = match fingerprint.collection() {
+            Some(pattern) => pattern.template(name),
+            None => Some(name.clone()),
+        };
+        let Some(template) = template else { continue };
+        if candidates.contains(&template) {
+            continue;
+        }
+        let fits = |payload: &Map<String, Value>| {
+            matches!(fingerprint.fit_payload(&keys(payload)), Fit::Yes(_))
+        };
+        // A sample of an empty collection says nothing.
+        if !fingerprint.has_payload()
+            || most(&payloads(catalog, name)?, fits).is_none_or(|most| most)
+        {
+            candidates.insert(template);
+        }
+        if candidates.len() >= COLLECTIONS {
+            break;
+        }
+    }
+    Ok(candidates)
+}
+
+fn limited(names: BTreeSet<String>) -> BTreeSet<String> {
+    names.into_iter().take(COLLECTIONS).collect()
+}
+
+/// The preset whose points these are.
+fn preset_of(payloads: &[Map<String, Value>], asked: Option<&str>) -> Option<&'static Preset> {
+    let mut best = None::<(usize, &'static Preset)>;
+    for preset in presets::ALL
+        .iter()
+        .filter(|preset| preset.points_are_rows())
+    {
+        if asked.is_some_and(|asked| asked != preset.name) {
+            continue;
+        }
+        let Some(fingerprint) = preset.fingerprint() else {
+            continue;
+        };
+        let weigh = |payload: &Map<String, Value>| match fingerprint.fit_payload(&keys(payload)) {
+            Fit::Yes(weight) => Some(weight),
+            Fit::No(_) => None,
+        };
+        let weight = payloads.iter().filter_map(weigh).max().unwrap_or_default();
+        let is_better = best.is_none_or(|(before, _)| weight > before);
+        if is_better && most(payloads, |payload| weigh(payload).is_some()) == Some(true) {
+            best = Some((weight, preset));
+        }
+    }
+    best.map(|(_, preset)| preset)
+}
+
+/// Whether nearly all of them do; `None` when there are none.
+fn most(
+    payloads: &[Map<String, Value>],
+    fits: impl Fn(&Map<String, Value>) -> bool,
+) -> Option<bool> {
+    let fitting = payloads.iter().filter(|payload| fits(payload)).count();
+    (!payloads.is_empty()).then(|| fitting * 100 >= payloads.len() * SHARE)
+}
+
+fn payloads(catalog: &Catalog, collection: &str) -> Result<Vec<Map<String, Value>>, Failure> {
+    if collection.contains("{tenant}") {
+        return Ok(Vec::new());
+    }
+    match catalog.payloads(collection, LOOKED_AT) {
+        // It was dropped since the server listed it.
+        Err(error) if error.is_missing() => Ok(Vec::new()),
+        payloads => {
+            payloads.map_err(|error| Failure::from(&error).while_doing("look at a collection"))
+        }
+    }
+}
+
+/// The keys of a payload, and the paths of one level below, in lower case.
+fn keys(payload: &Map<String, Value>) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    for (key, value) in payload {
+        if let Value::Object(inner) = value {
+            keys.extend(
+                inner
+                    .keys()
+                    .map(|inner| format!("{key}.{inner}").to_lowercase()),
+            );
+        }
+        keys.insert(key.to_lowercase());
+    }
+    keys
+}
