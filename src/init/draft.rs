@@ -13,6 +13,9 @@ use crate::config::presets::Preset;
 /// Longest name of a store.
 const NAME_LENGTH: usize = 32;
 
+/// Keys of a table of the configuration, with their values.
+pub(super) type Keys = Vec<(&'static str, String)>;
+
 /// A configuration of one store.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
@@ -46,7 +49,7 @@ pub(super) enum Points {
         /// The database.
         path: String,
         /// `[store.vectors]` keys and values, as far as they differ from the preset.
-        keys: Vec<(&'static str, String)>,
+        keys: Keys,
     },
     /// On a Qdrant server.
     Qdrant {
@@ -55,7 +58,7 @@ pub(super) enum Points {
         /// The collection, with `{tenant}` for one per tenant.
         collection: String,
         /// Other keys and values, as far as they differ from the preset.
-        keys: Vec<(&'static str, String)>,
+        keys: Keys,
     },
 }
 

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
 
+use super::draft::Keys;
 use super::shape;
 
 /// The mapping of one table.
@@ -184,12 +185,12 @@ impl Table {
     }
 
     fn column(&self, names: &[&str]) -> Option<&str> {
-        let named = |wanted: &&str| {
-            self.columns
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        let column_of = |wanted: &&str| {
+            let mut columns = self.columns.iter();
+            columns.find(|(name, _)| name.eq_ignore_ascii_case(wanted))
         };
-        names.iter().find_map(named).map(|(name, _)| name.as_str())
+        let found = names.iter().find_map(column_of);
+        found.map(|(name, _)| name.as_str())
     }
 
     fn weight(&self) -> u32 {
@@ -270,7 +271,7 @@ fn encoding(database: &Connection, table: &str, column: &str) -> rusqlite::Resul
 }
 
 /// What may be said of a collection whose points have these payloads: each way to tell the id, with the key of the owner.
-pub(super) fn point_keys(payloads: &[Map<String, Value>]) -> Vec<Vec<(&'static str, String)>> {
+pub(super) fn point_keys(payloads: &[Map<String, Value>]) -> Vec<Keys> {
     let has = |key: &&&str| payloads.iter().any(|payload| payload.contains_key(**key));
     let owner = NAMESPACE_KEYS
         .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, Points};
+use super::draft::{Draft, Keys, Points};
 use super::guess;
 use super::place::{self, Where};
 use super::{Proposal, Request, Scene};
@@ -38,7 +38,7 @@ impl Scene<'_> {
         for draft in drafts {
             for collection in collections_of(&draft, &catalog, &names)? {
                 let is_asked_for = asked.is_some();
-                for keys in self.keys_of(&draft, &catalog, &collection)? {
+                for keys in keys_of(&draft, &catalog, &collection)? {
                     let points = Points::Qdrant {
                         url: url.to_owned(),
                         collection: collection.clone(),
@@ -62,20 +62,6 @@ impl Scene<'_> {
             ));
         }
         Ok(candidates)
-    }
-
-    /// What a draft may say of a collection beside its name: for a preset nothing, for a guess each way to tell points.
-    fn keys_of(
-        &self,
-        draft: &Draft,
-        catalog: &Catalog,
-        collection: &str,
-    ) -> Result<Vec<Vec<(&'static str, String)>>, Failure> {
-        if draft.mapping.is_none() {
-            return Ok(vec![Vec::new()]);
-        }
-        let payloads = payloads(catalog, collection)?;
-        Ok(guess::point_keys(&payloads))
     }
 
     /// A store whose points are the rows.
@@ -104,7 +90,7 @@ impl Scene<'_> {
         }
         match found[..] {
             [(preset, name)] => {
-                let points = Points::Qdrant { url: url.clone(), collection: name.clone(), keys: Vec::new() };
+                let points = Points::Qdrant { url: url.clone(), collection: name.clone(), keys: Keys::new() };
                 self.settled(Draft::of_points(preset, points), None)
             }
             [] => Err(Failure::new(
@@ -131,7 +117,7 @@ impl Scene<'_> {
         let points = Points::Qdrant {
             url: url.to_owned(),
             collection: "unknown".to_owned(),
-            keys: Vec::new(),
+            keys: Keys::new(),
         };
         let draft = probe.map(|preset| Draft {
             points,
@@ -149,6 +135,14 @@ impl Scene<'_> {
             )),
         }
     }
+}
+
+/// What a draft may say of a collection beside its name: for a preset nothing, for a guess each way to tell points.
+fn keys_of(draft: &Draft, catalog: &Catalog, collection: &str) -> Result<Vec<Keys>, Failure> {
+    if draft.mapping.is_none() {
+        return Ok(vec![Keys::new()]);
+    }
+    Ok(guess::point_keys(&payloads(catalog, collection)?))
 }
 
 /// The collections of a server, or the one that was asked for.

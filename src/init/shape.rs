@@ -65,8 +65,8 @@ fn is_encrypted(path: &Path) -> bool {
     };
     begin().is_ok_and(|(begin, length)| {
         let is_text = std::str::from_utf8(&begin).is_ok();
-        let zeros = begin.iter().filter(|byte| **byte == 0).count();
-        !is_text && zeros < 8 && length % SMALLEST_PAGE == 0
+        let has_gap = begin.windows(4).any(|bytes| bytes == [0; 4]);
+        !is_text && !has_gap && length % SMALLEST_PAGE == 0
     })
 }
 

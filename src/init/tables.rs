@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::draft::{Draft, Points};
+use super::draft::{Draft, Keys, Points};
 use super::{guess, shape};
 use crate::config::fingerprint::Shape;
+use crate::config::presets::Preset;
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -21,10 +22,10 @@ pub(super) fn candidates(drafts: Vec<Draft>, path: &str) -> Result<Vec<Draft>, F
     })?;
     let mut candidates = Vec::new();
     for draft in drafts {
-        if draft.preset.is_some_and(|preset| preset.has_own_points()) {
+        if draft.preset.is_some_and(Preset::has_own_points) {
             let points = Points::Table {
                 path: path.to_owned(),
-                keys: Vec::new(),
+                keys: Keys::new(),
             };
             candidates.push(Draft {
                 points,
@@ -63,7 +64,7 @@ pub(super) fn candidates(drafts: Vec<Draft>, path: &str) -> Result<Vec<Draft>, F
 }
 
 /// The keys of `[store.vectors]` for each table that has an id and a vector.
-fn tables(shape: &Shape) -> Vec<Vec<(&'static str, String)>> {
+fn tables(shape: &Shape) -> Vec<Keys> {
     let mut found = Vec::new();
     for (table, columns) in &shape.tables {
         let first = |names: &[&'static str]| {

@@ -13,7 +13,13 @@ use crate::support::{
 fn store(backend: Backend) -> World {
     let mut world = World::new(backend);
     // The tests share a server: a point of the same owner and row would be in each of their collections.
-    let user = world.dir.path().file_name().unwrap().to_string_lossy().into_owned();
+    let user = world
+        .dir
+        .path()
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
     world.user(&user, None);
     world.memory(&user, now() - 20 * DAY, Some(7));
     world.memory(&user, now(), None);
@@ -178,7 +184,9 @@ fn a_guess_enables_nothing_until_a_person_has_confirmed_it() {
     ] {
         let output = run(refused);
         let refused = output.code == Some(78)
-            && [&output.stdout, &output.stderr].iter().any(|said| said.contains("confirmed = true"));
+            && [&output.stdout, &output.stderr]
+                .iter()
+                .any(|said| said.contains("confirmed = true"));
         assert!(refused || output.stderr.contains("no run"), "{output:#?}");
     }
     // Reading is what helps a person to decide.
