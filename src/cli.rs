@@ -145,6 +145,9 @@ pub enum Command {
         /// The collection, where several could be meant
         #[arg(long, value_name = "NAME")]
         collection: Option<String>,
+        /// The REST address of the Qdrant server [default: port 6333 of the same host, or the port before the gRPC one]
+        #[arg(long, value_name = "URL")]
+        rest_url: Option<String>,
         /// The preset, where several fit
         #[arg(long, value_name = "NAME")]
         preset: Option<String>,

@@ -32,6 +32,7 @@ pub(super) struct What<'a> {
     pub(super) rows: &'a str,
     pub(super) vectors: Option<&'a str>,
     pub(super) collection: Option<&'a str>,
+    pub(super) rest_url: Option<&'a str>,
     pub(super) preset: Option<&'a str>,
     pub(super) output: Option<&'a Path>,
     pub(super) force: bool,
@@ -49,6 +50,7 @@ pub(super) fn init(what: &What<'_>, global: &Global, out: &mut Out) -> Result<Ex
         rows: what.rows,
         vectors: what.vectors,
         collection: what.collection,
+        rest_url: what.rest_url,
         preset: what.preset,
         output,
     };

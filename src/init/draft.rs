@@ -104,6 +104,14 @@ impl Draft {
         }
     }
 
+    /// The same with one key more in `[store.vectors]`.
+    pub(super) fn with_key(mut self, key: &'static str, value: &str) -> Self {
+        if let Points::Qdrant { keys, .. } | Points::Table { keys, .. } = &mut self.points {
+            keys.push((key, value.to_owned()));
+        }
+        self
+    }
+
     /// Takes away the leave to act on it.
     pub(super) fn doubt(&mut self, why: &str) {
         self.confirmed = false;

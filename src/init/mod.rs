@@ -51,6 +51,8 @@ pub struct Request<'a> {
     pub vectors: Option<&'a str>,
     /// The collection, where it is not to be looked for.
     pub collection: Option<&'a str>,
+    /// The REST address of the server; else it is looked for.
+    pub rest_url: Option<&'a str>,
     /// The preset, where several fit.
     pub preset: Option<&'a str>,
     /// Where the configuration will be.
@@ -90,6 +92,7 @@ pub fn look(request: &Request<'_>, env: &Env, stop: &Stop) -> Result<Proposal, F
                 format!("--output {}: {error}", request.output.display()),
             )
         })?,
+        rest_url: request.rest_url,
         env,
         stop,
     };
@@ -104,6 +107,8 @@ pub fn look(request: &Request<'_>, env: &Env, stop: &Stop) -> Result<Proposal, F
 struct Scene<'a> {
     /// Where the configuration will be, absolute.
     output: PathBuf,
+    /// The REST address that was named.
+    rest_url: Option<&'a str>,
     env: &'a Env,
     stop: &'a Stop,
 }
@@ -275,7 +280,7 @@ impl Scene<'_> {
     }
 
     fn settled(&self, draft: Draft, proof: Option<Proof>) -> Result<Proposal, Failure> {
-        self.parse(&draft)?;
+        let draft = self.with_rest(draft)?;
         Ok(Proposal {
             store: draft.name.clone(),
             preset: draft.preset,

@@ -1,6 +1,7 @@
 //! Which collection of a Qdrant server it may be.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -14,8 +15,7 @@ use crate::config::{Backend, Qdrant};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::store::vectors::qdrant::catalog::Catalog;
-
-use std::path::Path;
+use crate::store::vectors::qdrant::snapshot;
 
 /// Points of a collection that are looked at.
 const LOOKED_AT: u32 = 100;
@@ -106,6 +106,36 @@ impl Scene<'_> {
         }
     }
 
+    /// Says where the REST interface is, where it is not at its usual port.
+    pub(super) fn with_rest(&self, draft: Draft) -> Result<Draft, Failure> {
+        let store = self.parse(&draft)?;
+        let Some(Backend::Qdrant(server)) = store.vectors.map(|vectors| vectors.backend) else {
+            return Ok(draft);
+        };
+        if let Some(asked) = self.rest_url {
+            return Ok(draft.with_key("rest_url", asked));
+        }
+        if snapshot::answers(&server, self.stop) {
+            return Ok(draft);
+        }
+        if let Some(before) = port_before(&server.url) {
+            let moved = draft.clone().with_key("rest_url", &before);
+            let server = Qdrant {
+                rest_url: before,
+                ..server
+            };
+            if snapshot::answers(&server, self.stop) {
+                return Ok(moved);
+            }
+        }
+        let mut draft = draft;
+        draft.notes.push(format!(
+            "no REST interface answers at {}: set rest_url, or no pair can be taken, and nothing is removed without one",
+            server.rest_url
+        ));
+        Ok(draft)
+    }
+
     fn catalog(&self, url: &str) -> Result<Catalog, Failure> {
         let server = self.server(url)?;
         Catalog::of(&server, self.stop.clone()).map_err(|error| Failure::from(&error))
@@ -143,6 +173,13 @@ fn keys_of(draft: &Draft, catalog: &Catalog, collection: &str) -> Result<Vec<Key
         return Ok(vec![Keys::new()]);
     }
     Ok(guess::point_keys(&payloads(catalog, collection)?))
+}
+
+/// The address with the port before: that of the REST interface, where both are mapped side by side.
+fn port_before(url: &str) -> Option<String> {
+    let (host, port) = url.trim_end_matches('/').rsplit_once(':')?;
+    let port: u16 = port.parse().ok()?;
+    Some(format!("{host}:{}", port.checked_sub(1)?))
 }
 
 /// The collections of a server, or the one that was asked for.

@@ -6,7 +6,7 @@ use hypnos::config::presets;
 use rusqlite::Connection;
 
 use crate::support::{
-    BACKENDS, Backend, DAY, Output, Points, World, files, hypnos, now, open, write,
+    BACKENDS, Backend, DAY, Output, Points, World, files, hypnos, now, open, qdrant, write,
 };
 
 /// A store of ttl-days with something for a night to do: an expired memory, and a live one.
@@ -33,11 +33,26 @@ fn init(folder: &Path, args: &[&str]) -> Output {
     Output::of(&mut command)
 }
 
-fn vectors(world: &World) -> String {
+/// The arguments that name the vectors of a world.
+fn vectors(world: &World) -> Vec<String> {
     match &world.points {
-        Points::Sqlite(path) => path.display().to_string(),
-        Points::Qdrant(collection) => collection.url.clone(),
+        Points::Sqlite(path) => vec![path.display().to_string()],
+        Points::Qdrant(collection) => {
+            let rest = qdrant::rest_url();
+            [collection.url.as_str(), "--rest-url", &rest]
+                .map(str::to_owned)
+                .into()
+        }
     }
+}
+
+/// `init memory.db` with the vectors of the world.
+fn init_world(world: &World, rows: &str, more: &[&str]) -> Output {
+    let vectors = vectors(world);
+    let args = std::iter::once(rows)
+        .chain(vectors.iter().map(String::as_str))
+        .chain(more.iter().copied());
+    init(world.dir.path(), &args.collect::<Vec<_>>())
 }
 
 #[test]
@@ -49,7 +64,7 @@ fn a_known_store_is_recognised_whatever_its_file_is_called_and_the_first_night_r
             crate::support::dump(&world.path("x.sqlite3")),
             world.all_points(),
         );
-        let found = init(world.dir.path(), &["x.sqlite3", &vectors(&world), "--json"]).expect(0);
+        let found = init_world(&world, "x.sqlite3", &["--json"]).expect(0);
         let line = &found.objects("init")[0];
         assert_eq!(line["preset"], "ttl-days", "{found:#?}");
         assert_eq!(line["confirmed"], true);
@@ -219,7 +234,7 @@ fn a_guess_finds_the_points_that_belong_to_its_rows() {
             .rows()
             .execute_batch("ALTER TABLE memories RENAME COLUMN ttl_days TO life")
             .unwrap();
-        let found = init(world.dir.path(), &["memory.db", &vectors(&world), "--json"]).expect(3);
+        let found = init_world(&world, "memory.db", &["--json"]).expect(3);
         let line = &found.objects("init")[0];
         assert_eq!(
             (&line["preset"], &line["confirmed"]),
@@ -349,7 +364,7 @@ fn a_server_without_the_points_of_the_store_is_no_match() {
         .rows()
         .execute_batch("UPDATE memories SET user_id = 'zoe'")
         .unwrap();
-    let (url, name) = (vectors(&other), collection.name.clone());
+    let (url, name) = (collection.url.clone(), collection.name.clone());
     let doubted = init(
         other.dir.path(),
         &["memory.db", &url, "--collection", &name, "--json"],

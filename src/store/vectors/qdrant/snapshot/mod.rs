@@ -21,6 +21,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use ureq::http::Method;
 
 use super::QdrantVectors;
 use crate::clock::Timestamp;
@@ -29,12 +30,24 @@ use crate::stop::Stop;
 use crate::store::copies::{CopiedFile, CopiedPoints, CopyError, Count, PointCopies, count_points};
 use crate::store::vectors::VectorError;
 use cluster::Node;
-use http::Http;
+use http::{Ask, Http, Patience};
 use server::{Server, Upload};
 
 mod cluster;
 mod http;
 mod server;
+
+/// Whether the REST interface answers at the configured address.
+#[must_use]
+pub fn answers(config: &config::Qdrant, stop: &Stop) -> bool {
+    let ask = Ask {
+        call: "asking for the aliases",
+        method: Method::GET,
+        path: "/aliases",
+        patience: Patience::Question,
+    };
+    Http::new(config, stop).ask(&ask, None).is_ok()
+}
 
 /// The tag of the collection that copies are counted in.
 const VERIFY: &str = "verify";
