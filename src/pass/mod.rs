@@ -17,6 +17,7 @@ use crate::store::vectors::VectorError;
 use crate::view::View;
 
 pub mod contradictions;
+mod crew;
 pub mod decay;
 pub mod duplicates;
 pub mod erasure;

@@ -13,6 +13,7 @@ use std::ops::Range;
 use crate::config::Contradictions;
 use crate::text::{Analysis, Possible};
 
+use super::super::crew;
 use super::super::duplicates::kernel::Sink;
 use super::Score;
 use super::timeline::{Block, Timeline};
@@ -93,20 +94,20 @@ impl Texts<'_> {
                 }
             }
         }
-        let (mut pairs, mut others) = (Vec::new(), Vec::new());
-        for place in own {
-            others.clear();
-            for term in &of_place[place as usize] {
-                let shared = index.places(*term);
-                others.extend(shared.filter(|other| self.is_due(place, *other)));
-            }
+        let of_each = crew::map(&own, |place| {
+            let terms = &of_place[*place as usize];
+            let mut others: Vec<u32> = terms
+                .iter()
+                .flat_map(|term| index.places(*term))
+                .filter(|other| self.is_due(*place, *other))
+                .collect();
             others.sort_unstable();
             others.dedup();
-            let could = others
-                .iter()
-                .filter(|other| self.could_score(place, **other));
-            pairs.extend(could.map(|other| (place.min(*other), place.max(*other))));
-        }
+            others.retain(|other| self.could_score(*place, *other));
+            let pair = |other: u32| (other.min(*place), other.max(*place));
+            others.into_iter().map(pair).collect::<Vec<_>>()
+        });
+        let mut pairs = of_each.concat();
         pairs.sort_unstable();
         pairs.dedup();
         pairs

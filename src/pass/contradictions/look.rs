@@ -1,7 +1,6 @@
 //! One namespace: who is new in it, which pairs are compared, and what they score.
 
 use std::collections::{HashMap, HashSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -14,6 +13,8 @@ use crate::store::rows::{Partition, Reader};
 use crate::store::vectors::VectorReader;
 use crate::text::{Analysis, Comparison, Context};
 
+use super::super::crew;
+use super::super::duplicates::background::usual;
 use super::super::duplicates::kernel::{Index, Query, Setup, Vectors};
 use super::super::live::{self, Live, Matrix};
 use super::super::member;
@@ -162,16 +163,15 @@ impl Look<'_> {
         let read = self
             .reader
             .snapshot(|snapshot| snapshot.memories(&member::ROLES, &ids))?;
+        let said = crew::map(&read, |memory| {
+            let place = *places.get(memory.id.as_ref()?)?;
+            let is_unchanged = member::fingerprint(memory) == members[place].fingerprint;
+            let text = memory.content.as_deref().unwrap_or_default();
+            is_unchanged.then(|| (place, Analysis::of(text)))
+        });
         let mut texts = vec![None; members.len()];
-        for memory in read {
-            let place = memory.id.as_ref().and_then(|id| places.get(id));
-            let Some(place) = place.copied() else {
-                continue;
-            };
-            if member::fingerprint(&memory) == members[place].fingerprint {
-                let text = memory.content.as_deref().unwrap_or_default();
-                texts[place] = Some(Analysis::of(text));
-            }
+        for (place, text) in said.into_iter().flatten() {
+            texts[place] = Some(text);
         }
         Ok(texts)
     }
@@ -205,7 +205,6 @@ impl Look<'_> {
         if matrix.members.len() < 2 {
             return Ok(Some(Vec::new()));
         }
-        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let places: Vec<u32> = matrix
             .members
             .iter()
@@ -214,7 +213,7 @@ impl Look<'_> {
         let new: Vec<bool> = places.iter().map(|at| texts.is_own(*at)).collect();
         let setup = Setup {
             new: Some(&new),
-            ..Setup::new(threads)
+            ..Setup::new(crew::everyone())
         };
         let index = Index::build(Vectors::new(&matrix.numbers, matrix.dim)?, &setup)?;
         let mut copies: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -238,10 +237,16 @@ impl Look<'_> {
         found: &mut Found,
     ) -> Result<(), PassError> {
         let members = &texts.timeline.members;
+        let judge = Judge {
+            texts,
+            matrix,
+            background: self.scale.background()?,
+            settings: self.settings,
+        };
         for batch in pairs.chunks(BATCH) {
             self.cx.check_stop()?;
-            for &(a, b) in batch {
-                let score = self.score(texts, matrix, a, b)?;
+            let scores = crew::map(batch, |&(a, b)| judge.score(a, b));
+            for (&(a, b), score) in batch.iter().zip(scores) {
                 if !score.is_contradiction(self.settings) {
                     continue;
                 }
@@ -254,39 +259,6 @@ impl Look<'_> {
             }
         }
         Ok(())
-    }
-
-    /// What two places score; nothing where one has no text.
-    fn score(
-        &self,
-        texts: &Texts<'_>,
-        matrix: &Matrix,
-        a: u32,
-        b: u32,
-    ) -> Result<Score, PassError> {
-        let text = |place: u32| texts.said[place as usize].as_ref();
-        let (Some(one), Some(other)) = (text(a), text(b)) else {
-            return Ok(Score::default());
-        };
-        let row = |place: u32| {
-            let row = matrix.members.binary_search(&(place as usize)).ok()?;
-            u32::try_from(row).ok()
-        };
-        let vectors = Vectors::new(&matrix.numbers, matrix.dim).ok();
-        let cosine = match (vectors, row(a), row(b)) {
-            (Some(vectors), Some(a), Some(b)) => vectors.cosine(a, b),
-            _ => None,
-        };
-        let cosine = cosine.map(|cosine| self.scale.usual(cosine)).transpose()?;
-        let context = Context {
-            #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
-            cosine: cosine.map(|cosine| cosine as f32),
-            frequencies: None,
-        };
-        Ok(Score::of(
-            &Comparison::of(one, other, context),
-            self.settings,
-        ))
     }
 
     /// What a person would be asked about two memories.
@@ -304,6 +276,42 @@ impl Look<'_> {
             members: members.into(),
         };
         (question, Reason::Contradiction { score })
+    }
+}
+
+/// What two memories of a block score. It reads nothing, so that all cores can ask it at once.
+struct Judge<'a> {
+    texts: &'a Texts<'a>,
+    matrix: &'a Matrix,
+    background: f64,
+    settings: &'a Contradictions,
+}
+
+impl Judge<'_> {
+    /// What two places score; nothing where one has no text.
+    fn score(&self, a: u32, b: u32) -> Score {
+        let text = |place: u32| self.texts.said[place as usize].as_ref();
+        let (Some(one), Some(other)) = (text(a), text(b)) else {
+            return Score::default();
+        };
+        let context = Context {
+            #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
+            cosine: self
+                .cosine(a, b)
+                .map(|cosine| usual(cosine, self.background) as f32),
+            frequencies: None,
+        };
+        Score::of(&Comparison::of(one, other, context), self.settings)
+    }
+
+    /// The cosine of two places; `None` when one has no vector.
+    fn cosine(&self, a: u32, b: u32) -> Option<f64> {
+        let row = |place: u32| {
+            let row = self.matrix.members.binary_search(&(place as usize)).ok()?;
+            u32::try_from(row).ok()
+        };
+        let vectors = Vectors::new(&self.matrix.numbers, self.matrix.dim).ok()?;
+        vectors.cosine(row(a)?, row(b)?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use crate::store::vectors::{VectorError, VectorReader};
 
-use super::super::duplicates::background::{effective, usual};
+use super::super::duplicates::background::effective;
 use super::super::duplicates::{rounded, sample};
 
 /// The scale of the cosines of a store, measured when it is first needed: on most nights nothing is compared.
@@ -22,7 +22,7 @@ impl<'a> Scale<'a> {
     }
 
     /// The cosine of two random memories; below any other where it cannot be told.
-    fn background(&self) -> Result<f64, VectorError> {
+    pub(super) fn background(&self) -> Result<f64, VectorError> {
         if let Some(background) = self.background.get() {
             return Ok(*background);
         }
@@ -37,10 +37,5 @@ impl<'a> Scale<'a> {
     /// The cosine to look for, for one that is meant under a usual model.
     pub(super) fn effective(&self, cosine: f64) -> Result<f64, VectorError> {
         Ok(effective(cosine, self.background()?))
-    }
-
-    /// The cosine that two memories would have under a usual model.
-    pub(super) fn usual(&self, cosine: f64) -> Result<f64, VectorError> {
-        Ok(usual(cosine, self.background()?))
     }
 }

@@ -68,6 +68,28 @@ fn no_labelled_pair_that_would_be_queued_is_ever_merged() {
     }
 }
 
+/// The same over every labelled set of a folder (`HYPNOS_TEST_PAIRS`): files as `hypnos evaluate` reads them.
+#[test]
+fn no_pair_of_a_labelled_set_is_both_queued_and_merged() {
+    let Some(folder) = std::env::var_os("HYPNOS_TEST_PAIRS") else {
+        println!("HYPNOS_TEST_PAIRS names no folder of labelled pairs: not tested with them");
+        return;
+    };
+    let mut pairs = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let is_labelled = text.starts_with("id\ttext_a\ttext_b\tlabel\t");
+        for line in text.lines().skip(1).filter(|_| is_labelled) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let texts = (Analysis::of(fields[1]), Analysis::of(fields[2]));
+            never_both(&texts.0, &texts.1, &COSINES, line);
+            pairs += 1;
+        }
+    }
+    assert!(pairs > 0, "the folder holds no labelled pair");
+}
+
 /// A memory of the demo.
 struct Planted {
     key: String,

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::num::NonZeroUsize;
 
 use sha2::{Digest as _, Sha256};
 
@@ -12,6 +11,7 @@ use crate::state::Compared;
 use crate::store::rows::{Partition, Reader};
 use crate::text::{Analysis, Comparison, Context, Verdict, verdict};
 
+use super::super::crew;
 use super::super::live::{Live, Matrix};
 use super::super::member;
 use super::super::ttl::Deadline;
@@ -116,10 +116,9 @@ impl Group<'_> {
         }
         let vectors = Vectors::new(&self.matrix.numbers, self.matrix.dim)?;
         let new: Vec<bool> = self.matrix.members.iter().map(|at| is_new[*at]).collect();
-        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let setup = Setup {
             new: Some(&new),
-            ..Setup::new(threads)
+            ..Setup::new(crew::everyone())
         };
         let index = Index::build(vectors, &setup)?;
         let query = |threshold| Query {
@@ -257,17 +256,14 @@ impl Group<'_> {
             .collect();
         let places: HashMap<&MemoryId, u32> = ids.iter().zip(members.iter().copied()).collect();
         let read = reader.snapshot(|snapshot| snapshot.memories(&member::ROLES, &ids))?;
-        let mut texts = HashMap::with_capacity(read.len());
-        for memory in read {
-            let Some(at) = memory.id.as_ref().and_then(|id| places.get(id)) else {
-                continue;
-            };
-            if member::fingerprint(&memory) == self.members[*at as usize].fingerprint {
-                let text = memory.content.as_deref().unwrap_or_default();
-                texts.insert(*at, Analysis::of(text));
-            }
-        }
-        Ok(texts)
+        let texts = crew::map(&read, |memory| {
+            let at = *places.get(memory.id.as_ref()?)?;
+            let member = &self.members[at as usize];
+            let text = memory.content.as_deref().unwrap_or_default();
+            let is_unchanged = member::fingerprint(memory) == member.fingerprint;
+            is_unchanged.then(|| (at, Analysis::of(text)))
+        });
+        Ok(texts.into_iter().flatten().collect())
     }
 
     fn merge(&self, fold: Fold) -> Merge {

@@ -8,8 +8,8 @@ use crate::store::vectors::{Selector, VectorError, VectorReader};
 use super::background::background;
 use super::kernel::Vectors;
 
-/// Points of the sample, at the most.
-const POINTS: usize = 2_048;
+/// Points of the sample, at the most: they make 130,000 pairs, many more than are looked at.
+const POINTS: usize = 512;
 /// Points from which on their pairs tell something: of two that say the same, the pair is no random one.
 const FEWEST: usize = 10;
 /// Namespaces that are looked into, at the most.

@@ -5,11 +5,11 @@ use std::num::NonZeroUsize;
 use super::angle::{Extent, Slack};
 use super::buffer::Buffer;
 use super::cpu::{BLOCK, Instructions, Path, instructions};
-use super::crew::{self, Handout};
 use super::quantise::{self, Grid, Measure};
 use super::scan::{self, Found, Query};
 use super::sink::Sink;
 use super::{KernelError, Vectors};
+use crate::pass::crew::{self, Handout};
 
 /// Vectors measured by one thread at a time.
 const BATCH: usize = 1024;

@@ -18,7 +18,6 @@
 mod angle;
 mod buffer;
 mod cpu;
-mod crew;
 mod index;
 mod quantise;
 mod scan;

@@ -10,10 +10,10 @@ use std::ops::Range;
 use super::angle::{Extent, Slack, Threshold, Verdict};
 use super::buffer::Buffer;
 use super::cpu::{BLOCK, Hit, Hits, STRIP, Strip};
-use super::crew::{self, Handout};
 use super::index::{Entry, Index};
 use super::quantise;
 use super::{KernelError, Sink};
+use crate::pass::crew::{self, Handout};
 use crate::stop::Stop;
 
 /// The most blocks of rows in a task.

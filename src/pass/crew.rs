@@ -5,6 +5,9 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+/// Items that a thread takes at a time.
+const SHARE: usize = 64;
+
 /// Runs `work` on so many threads, this one among them, and returns what each brought.
 pub(super) fn run<R: Send>(threads: NonZeroUsize, work: impl Fn() -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
@@ -15,6 +18,33 @@ pub(super) fn run<R: Send>(threads: NonZeroUsize, work: impl Fn() -> R + Sync) -
         }
         results
     })
+}
+
+/// As many threads as there are cores.
+pub(super) fn everyone() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// `work` on every item, on all cores, in the order of the items.
+pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = if items.len() > SHARE {
+        everyone()
+    } else {
+        NonZeroUsize::MIN
+    };
+    let shares = Handout::new(items.chunks(SHARE).enumerate());
+    let mut done: Vec<(usize, Vec<R>)> = run(threads, || {
+        let mut mine = Vec::new();
+        while let Some((at, share)) = shares.next() {
+            mine.push((at, share.iter().map(&work).collect()));
+        }
+        mine
+    })
+    .into_iter()
+    .flatten()
+    .collect();
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().flat_map(|(_, results)| results).collect()
 }
 
 /// Hands the items of an iterator out to threads, one at a time.
@@ -33,6 +63,15 @@ impl<I: Iterator> Handout<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_their_items() {
+        for count in [0, 1, SHARE, SHARE + 1, 10 * SHARE - 1] {
+            let items: Vec<usize> = (0..count).collect();
+            let doubled: Vec<usize> = (0..count).map(|item| 2 * item).collect();
+            assert_eq!(map(&items, |item| 2 * item), doubled);
+        }
+    }
 
     #[test]
     fn every_item_is_handed_out_once() {
