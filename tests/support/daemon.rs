@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{World, now, send, write};
+use super::{World, now, send, tells_no_memory, write};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -173,6 +173,7 @@ impl Daemon {
         write!(stream, "{head}\r\nHost: localhost\r\n\r\n").expect("request");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answer");
+        tells_no_memory(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
         let status = head.split(' ').nth(1).expect("a status");
         (status.parse().unwrap(), body.to_owned())
@@ -209,5 +210,9 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
+        if !std::thread::panicking() {
+            tells_no_memory(&self.log());
+            tells_no_memory(&self.notes());
+        }
     }
 }

@@ -503,15 +503,27 @@ pub struct Output {
     pub stderr: String,
 }
 
+/// Every memory of a [`World`] has a word in it that nothing but `review` and `why` may print.
+#[track_caller]
+pub fn tells_no_memory(text: &str) {
+    assert!(!text.contains("canary"), "a memory was told: {text}");
+}
+
 impl Output {
     #[must_use = "say which exit code it should have"]
     pub fn of(command: &mut Command) -> Self {
         let output = command.output().expect("hypnos");
-        Self {
+        let output = Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).expect("UTF-8"),
             stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        };
+        tells_no_memory(&output.stderr);
+        let shows_memories = |arg: &std::ffi::OsStr| arg == "review" || arg == "why";
+        if !command.get_args().any(shows_memories) {
+            tells_no_memory(&output.stdout);
         }
+        output
     }
 
     /// The exit code must be this one.
