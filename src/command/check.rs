@@ -157,6 +157,12 @@ impl Report {
 
     fn of(stores: &Stores, cx: &Cx<'_>) -> Self {
         let mut report = Self::empty(&stores.config);
+        if !stores.config.confirmed {
+            report.problem(
+                "the mapping is a guess that nobody has confirmed",
+                "correct it where it says guess and set confirmed = true: until then the store is only read",
+            );
+        }
         let state = stores
             .state
             .read(Partition::Main)

@@ -62,7 +62,7 @@ pub(super) fn init(what: &What<'_>, global: &Global, out: &mut Out) -> Result<Ex
     if !matches!(checked, Exit::Done | Exit::LeftOver) {
         return Ok(checked);
     }
-    foresee(&config, &stop, global, out);
+    foresee(&config, proposal.confirmed, &stop, global, out);
     say(out, &next(&proposal, output));
     // Drift is what a store has before its first night: nothing is wrong with that.
     Ok(if proposal.confirmed {
@@ -156,7 +156,7 @@ fn print(proposal: &Proposal, output: &Path, out: &mut Out) {
 }
 
 /// Says what a first run would do.
-fn foresee(config: &Config, stop: &Stop, global: &Global, out: &mut Out) {
+fn foresee(config: &Config, is_confirmed: bool, stop: &Stop, global: &Global, out: &mut Out) {
     let options = Options::new(clock::now(), "init");
     let cx = Cx {
         stop,
@@ -171,7 +171,11 @@ fn foresee(config: &Config, stop: &Stop, global: &Global, out: &mut Out) {
     let mut forecast = Forecast::default();
     engine::dry_run(config, &options, &cx, &mut forecast);
     out.line("");
-    out.line("a first run would:");
+    out.line(if is_confirmed {
+        "a first run would:"
+    } else {
+        "a first run would, once the mapping is confirmed:"
+    });
     for line in forecast.lines() {
         out.line(&format!("  {line}"));
     }
@@ -239,8 +243,8 @@ fn next(proposal: &Proposal, output: &Path) -> String {
         format!("  correct {config} where it says guess, and set confirmed = true\n")
     };
     format!(
-        "\nNext:\n{first}  hypnos --config {config} --dry-run     every action with its reason; writes nothing\n  \
-         hypnos --config {config} --run-now     the first night: reports, takes a pair, removes nothing\n  \
-         hypnos --config {config} --run-now --accept HASH     lets one pass do what it reported"
+        "\nNext:\n{first}  hypnos --config {config} --dry-run                  every action with its reason; writes nothing\n  \
+         hypnos --config {config} --run-now                  the first night: reports, takes a pair, removes nothing\n  \
+         hypnos --config {config} --run-now --accept HASH    lets one pass do what it reported"
     )
 }

@@ -187,6 +187,22 @@ impl Fingerprint {
         verdict(found, amiss)
     }
 
+    /// The tables that this database calls otherwise than the preset does, which uses the first of several names: that
+    /// name, and the one that is there.
+    #[must_use]
+    pub fn renamed(&self, shape: &Shape) -> Vec<(String, String)> {
+        let mut renamed = Vec::new();
+        for (names, _) in &self.tables {
+            let there = names
+                .iter()
+                .position(|name| shape.tables.contains_key(name));
+            if let Some(position) = there.filter(|position| *position > 0) {
+                renamed.push((names[0].clone(), names[position].clone()));
+            }
+        }
+        renamed
+    }
+
     /// How well a point fits whose payload has these keys and paths.
     #[must_use]
     pub fn fit_payload(&self, keys: &BTreeSet<String>) -> Fit {
@@ -428,6 +444,9 @@ mod tests {
             assert_eq!(fit(memories, &more, sql), Fit::No(vec![amiss.to_owned()]));
         }
         assert!(matches!(memory.fit(&Shape::default()), Fit::No(amiss) if amiss.len() == 3));
+        let renamed = |name: &str| memory.renamed(&shape(&[(name, "")], &[]));
+        assert_eq!(renamed("v"), [("vectors".to_owned(), "v".to_owned())]);
+        assert_eq!(renamed("vectors"), []);
     }
 
     #[test]

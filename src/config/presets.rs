@@ -37,10 +37,30 @@ impl Preset {
         self.text("rows", "kind").as_deref() == Some("points")
     }
 
-    /// Whether the vectors are in a table that the preset knows.
+    /// The table of the vectors, where they are in the database of the rows.
     #[must_use]
-    pub fn has_own_points(&self) -> bool {
-        self.text("vectors", "table").is_some()
+    pub fn vector_table(&self) -> Option<String> {
+        self.text("vectors", "table")
+    }
+
+    /// The keys of `[rows]`, `[owners]` and `[vectors]` that name a table, as they are when the table is called
+    /// otherwise: section, key, value.
+    #[must_use]
+    pub fn with_table(&self, name: &str, there: &str) -> Vec<(&'static str, String, String)> {
+        let mut keys = Vec::new();
+        for section in ["rows", "owners", "vectors"] {
+            let table = self
+                .table()
+                .and_then(|preset| preset.get(section)?.as_table().cloned());
+            for (key, value) in table.unwrap_or_default() {
+                let Some(text) = value.as_str() else { continue };
+                let changed = with_word(text, name, there);
+                if changed != text {
+                    keys.push((section, key, changed));
+                }
+            }
+        }
+        keys
     }
 
     /// Whether the points are on a server.
@@ -91,6 +111,25 @@ impl Foreign {
             fingerprint: fingerprint(&table)?,
         })
     }
+}
+
+/// The text with one identifier in place of another.
+fn with_word(text: &str, word: &str, other: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut changed, mut rest) = (String::new(), text);
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (identifier, after) = rest.split_at(end);
+        changed.push_str(if identifier == word {
+            other
+        } else {
+            identifier
+        });
+        let next = after.find(is_part).unwrap_or(after.len());
+        changed.push_str(&after[..next]);
+        rest = &after[next..];
+    }
+    changed
 }
 
 fn fingerprint(preset: &Table) -> Option<Fingerprint> {
@@ -152,4 +191,25 @@ pub const ALL: &[Preset] = &[
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Preset> {
     ALL.iter().find(|preset| preset.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_is_replaced_as_a_whole() {
+        for (text, changed) in [
+            ("vectors", "v2"),
+            (
+                "sql((SELECT x FROM vectors x WHERE vectors_old.id = vectors.id))",
+                "sql((SELECT x FROM v2 x WHERE vectors_old.id = v2.id))",
+            ),
+            ("ação vectors", "ação v2"),
+            ("my_vectors", "my_vectors"),
+            ("", ""),
+        ] {
+            assert_eq!(with_word(text, "vectors", "v2"), changed);
+        }
+    }
 }

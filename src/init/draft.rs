@@ -27,6 +27,8 @@ pub(super) struct Draft {
     pub(super) mapping: Option<Mapping>,
     /// The absolute path of the rows; `None` where the points are the rows.
     pub(super) path: Option<String>,
+    /// Keys of the preset that are otherwise here: section, key, value.
+    pub(super) overrides: Vec<(&'static str, String, String)>,
     /// Where the points are.
     pub(super) points: Points,
     /// Whether the collection or the table was named by the operator.
@@ -69,6 +71,7 @@ impl Draft {
             preset: Some(preset),
             mapping: None,
             path: Some(path.to_owned()),
+            overrides: Vec::new(),
             points: Points::Nowhere,
             is_asked_for: false,
             confirmed: true,
@@ -82,6 +85,7 @@ impl Draft {
             preset: None,
             mapping: Some(mapping),
             path: Some(path.to_owned()),
+            overrides: Vec::new(),
             points: Points::Nowhere,
             is_asked_for: false,
             confirmed: false,
@@ -170,19 +174,30 @@ impl Draft {
                 ));
             }
         }
-        let is_per_tenant = self
-            .path
-            .as_deref()
-            .is_some_and(|path| path.contains("{tenant}"));
-        if is_per_tenant && self.preset.is_some_and(Preset::has_owners) {
-            line(
-                "\n# The preset's owners are in a database of their own here: name it (path, table, id), and orphans are swept.",
-            );
-            line("[store.owners]\ntable = \"\"");
-        }
-        line("");
+        text.push_str(&self.overridden("rows"));
+        text.push_str(&self.owners());
+        text.push('\n');
         text.push_str(&self.vectors());
         text
+    }
+
+    /// The keys of a section that are otherwise than in the preset.
+    fn overridden(&self, section: &str) -> String {
+        let keys = self.overrides.iter().filter(|(of, ..)| *of == section);
+        keys.map(|(_, key, value)| format!("{key} = {}\n", quoted(value)))
+            .collect()
+    }
+
+    fn owners(&self) -> String {
+        let path = self.path.as_deref().unwrap_or_default();
+        let overridden = self.overridden("owners");
+        if path.contains("{tenant}") && self.preset.is_some_and(Preset::has_owners) {
+            OWNERS_APART.to_owned()
+        } else if overridden.is_empty() {
+            overridden
+        } else {
+            format!("\n[store.owners]\n{overridden}")
+        }
     }
 
     fn vectors(&self) -> String {
@@ -192,7 +207,10 @@ impl Draft {
             Points::Nowhere => {
                 text.push_str("# This store has no points, as far as hypnos knows.\n[store.vectors]\nkind = \"none\"\n");
             }
-            Points::OfPreset => text.push_str("[store.vectors]\nkind = \"sqlite\"\n"),
+            Points::OfPreset => {
+                text.push_str("[store.vectors]\nkind = \"sqlite\"\n");
+                text.push_str(&self.overridden("vectors"));
+            }
             Points::Table { path, keys } => {
                 let _ = writeln!(
                     text,
@@ -256,6 +274,12 @@ const CONFIRMED: &str = "\
 # The mapping below is a proposal: until this says true, hypnos only reads the store. Compare each line that is marked as
 # a guess with the database, look at `hypnos check` and `hypnos --dry-run`, and correct what is wrong first.
 confirmed = false";
+
+const OWNERS_APART: &str = "
+# The owners are in a database of their own here: name it (path, table, id), and their orphans are swept.
+[store.owners]
+table = \"\"
+";
 
 const API_KEY: &str = "\
 # The API key is no matter for this file: credential qdrant-api-key, or HYPNOS_QDRANT_API_KEY.";

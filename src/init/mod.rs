@@ -40,6 +40,7 @@ use place::{Rows, Where};
 pub use proof::Proof;
 use recognise::Recognised;
 
+use crate::config::fingerprint::Shape;
 use crate::config::presets::{self, Preset};
 
 /// What `init` is asked.
@@ -148,8 +149,8 @@ impl Scene<'_> {
                     return self.points_alone(request, place, Some(first));
                 }
                 let drafts = found
-                    .iter()
-                    .map(|preset| Draft::of_preset(preset, path))
+                    .into_iter()
+                    .map(|preset| preset_draft(preset, path, &shape))
                     .collect();
                 self.with_points(drafts, place)
             }
@@ -175,7 +176,10 @@ impl Scene<'_> {
 
     /// Finds the points of a store with rows.
     fn with_points(&self, drafts: Vec<Draft>, place: &Where) -> Result<Proposal, Failure> {
+        let own = drafts.iter().find(|draft| draft.points == Points::OfPreset);
         match &place.points {
+            place::Points::Nowhere => self.settled(first(drafts)?.without_points(), None),
+            _ if own.is_some() => self.with_own_points(first(drafts)?, &place.points),
             place::Points::Qdrant(url) => {
                 let candidates = self.collections(drafts, url, place.collection.as_deref())?;
                 self.best(candidates, url)
@@ -184,29 +188,30 @@ impl Scene<'_> {
                 let candidates = tables::candidates(drafts, path)?;
                 self.best(candidates, path)
             }
-            place::Points::Nowhere => drafts
-                .into_iter()
-                .next()
-                .ok_or_else(|| Failure::new(Exit::NoStore, "no preset fits"))
-                .and_then(|draft| self.settled(draft.without_points(), None)),
-            place::Points::Unsaid => self.unsaid(drafts),
+            place::Points::Unsaid => self.unsaid(first(drafts)?),
         }
     }
 
-    /// The points of a store that nobody said where they are: in the database itself, or nowhere.
-    fn unsaid(&self, drafts: Vec<Draft>) -> Result<Proposal, Failure> {
-        let Some(draft) = drafts.into_iter().next() else {
-            return Err(Failure::new(Exit::NoStore, "no preset fits"));
-        };
-        match draft.preset {
-            Some(preset) if preset.has_own_points() => {
-                let draft = Draft {
-                    points: Points::OfPreset,
-                    ..draft
-                };
-                let proof = proof::of(&self.parse(&draft)?, self.stop)?;
-                self.settled(draft, Some(proof))
+    /// A store whose points are in the database of its rows, whatever else was named.
+    fn with_own_points(
+        &self,
+        mut draft: Draft,
+        named: &place::Points,
+    ) -> Result<Proposal, Failure> {
+        if let place::Points::Qdrant(place) | place::Points::File(place) = named {
+            if Some(place) != draft.path.as_ref() {
+                draft.notes.push(format!(
+                    "its points are in the same database: {place} was not looked at"
+                ));
             }
+        }
+        let proof = proof::of(&self.parse(&draft)?, self.stop)?;
+        self.settled(draft, Some(proof))
+    }
+
+    /// The points of a store that nobody said where they are.
+    fn unsaid(&self, draft: Draft) -> Result<Proposal, Failure> {
+        match draft.preset {
             Some(preset) if preset.needs_server() => Err(Failure::new(
                 Exit::Usage,
                 format!(
@@ -215,7 +220,7 @@ impl Scene<'_> {
                 ),
             )
             .with_hint(
-                "name its gRPC address behind the database, http://127.0.0.1:6334, or none",
+                "name its gRPC address behind the database, such as http://127.0.0.1:6334, or none",
             )),
             _ => {
                 let mut draft = draft.without_points();
@@ -309,6 +314,31 @@ fn no_points(looked_at: &str) -> Failure {
     Failure::new(Exit::NoStore, format!("no row of the store has its point at {looked_at}")).with_hint(
         "is it what this store uses? name the collection with --collection, or none for a store without points",
     )
+}
+
+/// A draft of a preset, with what this database calls otherwise, and its own points if it has their table.
+fn preset_draft(preset: &'static Preset, path: &str, shape: &Shape) -> Draft {
+    let mut draft = Draft::of_preset(preset, path);
+    let mut vectors = preset.vector_table();
+    let renamed = preset
+        .fingerprint()
+        .map(|fingerprint| fingerprint.renamed(shape));
+    for (name, there) in renamed.unwrap_or_default() {
+        draft.overrides.extend(preset.with_table(&name, &there));
+        vectors = vectors.map(|table| if table == name { there.clone() } else { table });
+    }
+    match vectors {
+        Some(table) if shape.tables.contains_key(&table.to_lowercase()) => Draft {
+            points: Points::OfPreset,
+            ..draft
+        },
+        _ => draft,
+    }
+}
+
+fn first(drafts: Vec<Draft>) -> Result<Draft, Failure> {
+    let none = || Failure::new(Exit::NoStore, "no preset fits");
+    drafts.into_iter().next().ok_or_else(none)
 }
 
 /// The presets that fit, or the one of them that was asked for.

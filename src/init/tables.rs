@@ -5,7 +5,6 @@ use std::path::Path;
 use super::draft::{Draft, Keys, Points};
 use super::{guess, shape};
 use crate::config::fingerprint::Shape;
-use crate::config::presets::Preset;
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -22,18 +21,6 @@ pub(super) fn candidates(drafts: Vec<Draft>, path: &str) -> Result<Vec<Draft>, F
     })?;
     let mut candidates = Vec::new();
     for draft in drafts {
-        if draft.preset.is_some_and(Preset::has_own_points) {
-            let points = Points::Table {
-                path: path.to_owned(),
-                keys: Keys::new(),
-            };
-            candidates.push(Draft {
-                points,
-                is_asked_for: true,
-                ..draft
-            });
-            continue;
-        }
         for table in tables(&shape) {
             let rules = if draft.mapping.is_some() {
                 guess::RULES
