@@ -183,9 +183,11 @@ impl Draft {
 
     /// The keys of a section that are otherwise than in the preset.
     fn overridden(&self, section: &str) -> String {
-        let keys = self.overrides.iter().filter(|(of, ..)| *of == section);
-        keys.map(|(_, key, value)| format!("{key} = {}\n", quoted(value)))
-            .collect()
+        let mut text = String::new();
+        for (_, key, value) in self.overrides.iter().filter(|(of, ..)| *of == section) {
+            let _ = writeln!(text, "{key} = {}", quoted(value));
+        }
+        text
     }
 
     fn owners(&self) -> String {

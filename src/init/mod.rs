@@ -198,12 +198,11 @@ impl Scene<'_> {
         mut draft: Draft,
         named: &place::Points,
     ) -> Result<Proposal, Failure> {
-        if let place::Points::Qdrant(place) | place::Points::File(place) = named {
-            if Some(place) != draft.path.as_ref() {
-                draft.notes.push(format!(
-                    "its points are in the same database: {place} was not looked at"
-                ));
-            }
+        if let place::Points::Qdrant(place) | place::Points::File(place) = named
+            && Some(place) != draft.path.as_ref()
+        {
+            let note = format!("its points are in the same database: {place} was not looked at");
+            draft.notes.push(note);
         }
         let proof = proof::of(&self.parse(&draft)?, self.stop)?;
         self.settled(draft, Some(proof))
