@@ -387,6 +387,7 @@ impl<'a> View<'a> {
                 Err(_) => {}
             }
         }
+        let with_points = with_points && !self.config().rows.are_points();
         if let Some(vectors) = self.vectors().filter(|_| with_points) {
             let points = vectors.namespaces()?;
             census.points = points

@@ -33,6 +33,7 @@ mod files;
 mod finish;
 mod foreign;
 mod kept;
+mod mirrored;
 mod points;
 mod questions;
 mod recheck;
@@ -250,6 +251,10 @@ impl ApplyError {
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
-        matches!(self, Self::Vectors(VectorError::Interrupted))
+        match self {
+            Self::Vectors(error) => matches!(error, VectorError::Interrupted),
+            Self::Rows(error) => error.is_interruption(),
+            _ => false,
+        }
     }
 }

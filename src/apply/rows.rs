@@ -16,6 +16,7 @@ use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::finish::{self, Written};
 use super::kept::{self, Kept};
+use super::mirrored::{self, Mirrored};
 use super::recheck::owner_still_so;
 use super::{ApplyError, BATCH, Job, LARGEST_TRANSACTION};
 
@@ -362,7 +363,8 @@ fn capture_points(job: &Job<'_>, judged: &mut [Judged]) -> Result<usize, ApplyEr
     let (mut taken, mut bytes, mut step) = (0, 0, FIRST_CAPTURE);
     while taken < judged.len() && bytes < BATCH_BYTES {
         let end = judged.len().min(taken + step);
-        bytes += capture(vectors, &mut judged[taken..end])?;
+        let are_rows = job.stores.config.rows.are_points();
+        bytes += capture(vectors, are_rows, &mut judged[taken..end])?;
         taken = end;
         step = match bytes / taken {
             0 => judged.len(),
@@ -373,8 +375,13 @@ fn capture_points(job: &Job<'_>, judged: &mut [Judged]) -> Result<usize, ApplyEr
 }
 
 /// Takes the pre-images of the points of some intents, and returns how many bytes they are. A memory with a point that
-/// shares its id with another one stays: nobody could see it gone.
-fn capture(vectors: &dyn VectorStore, judged: &mut [Judged]) -> Result<usize, ApplyError> {
+/// shares its id with another one stays: nobody could see it gone. Where the points are the rows, one that is not as it
+/// was mirrored stays, too.
+fn capture(
+    vectors: &dyn VectorStore,
+    are_rows: bool,
+    judged: &mut [Judged],
+) -> Result<usize, ApplyError> {
     let going = judged.iter().filter_map(|judged| match judged {
         Judged::Goes(intent) => Some(intent),
         Judged::Gone | Judged::Changed => None,
@@ -402,6 +409,17 @@ fn capture(vectors: &dyn VectorStore, judged: &mut [Judged]) -> Result<usize, Ap
             .any(|point| captured.ambiguous.contains(point))
         {
             *judged = Judged::Changed;
+            continue;
+        }
+        if are_rows {
+            match mirrored::compare(intent.unit.as_ref(), &mut images)? {
+                Mirrored::Same(own) => {
+                    intent.points = own.iter().map(|image| image.id.clone()).collect();
+                    intent.images = own;
+                }
+                Mirrored::Gone => *judged = Judged::Gone,
+                Mirrored::Changed => *judged = Judged::Changed,
+            }
             continue;
         }
         let namespace = intent.namespace.as_ref().map(Namespace::normal);

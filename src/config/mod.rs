@@ -118,7 +118,10 @@ pub enum FirstRun {
 /// Where the rows are and what their columns mean.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// Absolute path; with a `{tenant}` in it there is one file per tenant.
+    /// Where the points are that are the rows, in a store that has no others.
+    pub points: Option<Box<Qdrant>>,
+    /// Absolute path; with a `{tenant}` in it there is one file per tenant. Where points are the rows: what their
+    /// mirrors are named after.
     pub path: String,
     /// The table of memories.
     pub table: String,
@@ -136,10 +139,16 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Whether the points are the rows.
+    #[must_use]
+    pub fn are_points(&self) -> bool {
+        self.points.is_some()
+    }
+
     /// Whether there is one file per tenant.
     #[must_use]
     pub fn is_per_tenant(&self) -> bool {
-        self.path.contains("{tenant}")
+        !self.are_points() && self.path.contains("{tenant}")
     }
 
     /// Where a role is read from.
@@ -158,10 +167,12 @@ impl Rows {
         namespace.as_str().strip_prefix(before)?.strip_suffix(after)
     }
 
-    /// The scope of the namespaces of this store, such as `user`.
+    /// The scope of the namespaces of this store, such as `user`; empty where each tenant says its own.
     #[must_use]
     pub fn scope(&self) -> &str {
-        self.namespace.split(':').next().unwrap_or_default()
+        self.namespace
+            .split_once(':')
+            .map_or("", |(scope, _)| scope)
     }
 
     /// Whether each tenant has a folder of its own, as in `users/{tenant}/memory.db`.

@@ -220,6 +220,8 @@ section! {
     /// `[store.rows]`
     Rows {
         keys {
+            /// What a row is: of a SQLite table, or a point.
+            kind,
             /// The database file, with `{tenant}` for one file per tenant.
             path,
             /// Name of the preset that the other keys override.

@@ -18,8 +18,12 @@ pub(super) fn placeholders(template: &str) -> Option<Vec<&'static str>> {
 }
 
 /// The scope of a namespace template, when it is of the form `scope:owner` and its only placeholder is `{tenant}`,
-/// which stands in the owner: exactly once where there are tenants, not at all where there are none.
+/// which stands in the owner: exactly once where there are tenants, not at all where there are none. Where the tenants
+/// say the scope themselves the template is `{tenant}` alone, and its scope is empty.
 pub(super) fn scope_of(namespace: &str, has_tenants: bool) -> Option<&str> {
+    if has_tenants && namespace == "{tenant}" {
+        return Some("");
+    }
     let (scope, owner) = namespace.split_once(':')?;
     let is_plain = !scope.is_empty() && !owner.is_empty() && !namespace.contains(char::is_control);
     let expected: &[&str] = if has_tenants { &["tenant"] } else { &[] };

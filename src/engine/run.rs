@@ -224,6 +224,7 @@ impl StoreRun<'_> {
 
     /// Plans, asks the guard, applies, and plans once more.
     fn pass(&self, pass: &dyn Pass, run: &mut RunReport) -> Result<PassReport, Failure> {
+        self.stores.rows.expire();
         let sightings = self.states.main().sightings().map_err(state_failure)?;
         let view = View::new(self.options.now, self.stores, &sightings);
         let plan = match pass.plan(&view, &self.cx) {
@@ -385,6 +386,7 @@ impl StoreRun<'_> {
         compared: &[Comparison],
     ) -> Result<Tally<ActionKind>, ResidueError> {
         self.states.remember(pass.name(), compared)?;
+        self.stores.rows.expire();
         let sightings = self.states.main().sightings()?;
         let plan = pass.plan(
             &View::new(self.options.now, self.stores, &sightings),

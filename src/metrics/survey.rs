@@ -120,8 +120,16 @@ fn partition_rows(
     now: Timestamp,
 ) -> Result<Rows, RowError> {
     let reader = stores.rows.reader(partition)?;
+    let memories = reader.snapshot(|snapshot| memories(snapshot, now))?;
+    // Points that are the rows have no file.
+    if stores.config.rows.are_points() {
+        return Ok(Rows {
+            memories,
+            ..Rows::default()
+        });
+    }
     Ok(Rows {
-        memories: reader.snapshot(|snapshot| memories(snapshot, now))?,
+        memories,
         free: reader.free_bytes()?,
         size: length(&partition.path),
         wal: length(&wal_of(&partition.path)),

@@ -1,6 +1,7 @@
 //! Everything of one namespace, as a plan: what `hypnos forget` asks for. No pass of the night.
 //!
-//! First the rows, with all that hangs on them, and their points; once none is left, the points that have no row.
+//! First the rows, with all that hangs on them, and their points; once none is left, the points that have no row. Where
+//! the points are the rows, the first is all.
 
 use std::ops::ControlFlow;
 
@@ -58,7 +59,7 @@ pub fn plan(view: &View<'_>, namespace: &Namespace, cx: &Cx<'_>) -> Result<Plan,
         let delete = |(target, reason)| Action::Delete { target, reason };
         plan.actions.extend(actions.into_iter().map(delete));
     }
-    if plan.actions.is_empty() {
+    if plan.actions.is_empty() && !view.config().rows.are_points() {
         plan.actions = drops(view, namespace, &files, cx)?;
     }
     Ok(plan)
@@ -75,7 +76,9 @@ pub fn extent(view: &View<'_>, namespace: &Namespace) -> Result<Extent, PassErro
         let found = view.read(&file, |snapshot| candidates(snapshot, namespace))?;
         extent.rows += found.len() as u64;
     }
-    if let Some(vectors) = view.vectors() {
+    if view.config().rows.are_points() {
+        extent.points = extent.rows;
+    } else if let Some(vectors) = view.vectors() {
         for (raw, points) in vectors.namespaces()? {
             extent.points += if is_same(&raw, namespace) { points } else { 0 };
         }

@@ -253,6 +253,7 @@ impl PassError {
         match self {
             Self::Interrupted | Self::Vectors(VectorError::Interrupted) => true,
             Self::Snapshot(error) => error.is_interruption(),
+            Self::Rows(error) => error.is_interruption(),
             _ => false,
         }
     }

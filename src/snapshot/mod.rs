@@ -148,9 +148,10 @@ impl SnapshotError {
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
-        matches!(
-            self,
-            Self::Interrupted | Self::Vectors(VectorError::Interrupted)
-        )
+        match self {
+            Self::Interrupted | Self::Vectors(VectorError::Interrupted) => true,
+            Self::Rows(error) => error.is_interruption(),
+            _ => false,
+        }
     }
 }

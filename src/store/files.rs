@@ -43,7 +43,8 @@ pub struct StoreFile {
 }
 
 impl Stores {
-    /// Every SQLite file of the store, each once: the row databases, then that of the points.
+    /// Every SQLite file of the store, each once: the row databases, then that of the points. None where points are the
+    /// rows: their mirror is hypnos' own.
     ///
     /// # Errors
     ///
@@ -54,6 +55,9 @@ impl Stores {
             partition: partition.name,
             path: partition.path,
         };
+        if self.config.rows.are_points() {
+            return Ok(Vec::new());
+        }
         let mut files: Vec<StoreFile> = self.listing()?.files.into_iter().map(of_rows).collect();
         if let Some(path) = self.points_file() {
             let is_listed = files.iter().any(|file| same_file(&file.path, &path));

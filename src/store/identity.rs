@@ -21,7 +21,10 @@ impl Identity {
     pub fn of(store: &config::Store) -> Self {
         let mut identity = Self::default();
         let rows = &store.rows;
-        identity.set("rows.path", &rows.path);
+        // Where points are the rows, what the vectors are says it all.
+        if !rows.are_points() {
+            identity.set("rows.path", &rows.path);
+        }
         identity.set("rows.table", &rows.table);
         identity.set("rows.id", &rows.id);
         identity.set("rows.namespace", &rows.namespace);

@@ -86,7 +86,7 @@ impl Stores {
         }
         let state = StateDir::new(state_dir, &config.name);
         refuse_half_restored(&state)?;
-        let rows = RowStore::new(&config.rows).written_with(access);
+        let rows = RowStore::new(&config.rows).written_with(access).until(stop);
         // What does not fit is named at once, in all three.
         let mut problems: Vec<Failure> = Vec::new();
         problems.extend(check_rows(&rows, config, access).err());
@@ -237,6 +237,10 @@ fn refuse_half_restored(state: &StateDir) -> Result<(), Failure> {
 
 /// Checks the row databases, as far as there is one for all.
 fn check_rows(rows: &RowStore, config: &config::Store, access: Access) -> Result<(), Failure> {
+    if let Some(checked) = rows.check_points() {
+        return checked
+            .map_err(|error| Failure::from(&error).while_doing("check the mapping of the points"));
+    }
     let partitions = rows
         .partitions()
         .map_err(|error| Failure::from(&error).while_doing("open the row store"))?;

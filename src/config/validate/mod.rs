@@ -83,12 +83,21 @@ fn config(file: raw::File, env: &Env, checks: &mut Checks) -> Config {
         );
     }
     Config {
-        state_dir,
         schedule: schedule(&file.schedule, checks),
         metrics: metrics(&file.metrics, checks),
         guard: guard(&file.guard, checks),
         undo_keep: checks.positive_duration(&file.undo.keep, days(30)),
-        stores: stores::stores(file.store, &file.pass, &snapshot_dir, env, checks),
+        stores: stores::stores(
+            file.store,
+            &file.pass,
+            stores::Folders {
+                state: &state_dir,
+                pairs: &snapshot_dir,
+            },
+            env,
+            checks,
+        ),
+        state_dir,
         snapshot_dir,
     }
 }

@@ -1,5 +1,6 @@
 //! Where the rows are, what their columns mean, and who still exists.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::days;
@@ -12,20 +13,32 @@ use crate::config::{Owners, Rows, Source};
 use crate::memory::Role;
 
 /// Reads the mapping of the rows, and the scope of their namespaces (where that can be told).
+///
+/// Where points are the rows, their mirrors are named after `mirrors`, and have a table and columns of their own.
 pub(super) fn rows(
     raw: &raw::Rows,
     namespace: &Key,
+    mirrors: &Path,
     checks: &mut Checks,
 ) -> (Rows, Option<String>) {
-    let path = path(raw, checks);
+    let kinds = [("sqlite", false), ("points", true)];
+    let are_points = checks.choice(&raw.kind, false, &kinds);
+    let path = if are_points {
+        refuse_table(raw, checks);
+        mirrors.display().to_string()
+    } else {
+        path(raw, checks)
+    };
     let is_per_tenant = has_tenant_path(raw);
     if is_per_tenant && raw.tenant.is_on() {
         checks.refuse(&raw.tenant, "\"\": the path has a {tenant} already");
     }
     let (namespace, scope) = namespace_of(namespace, has_tenants(raw), checks);
+    let table = if are_points { "points" } else { "memories" };
     let rows = Rows {
+        points: None,
         path,
-        table: checks.text(&raw.table, "memories", "the name of a table"),
+        table: checks.text(&raw.table, table, "the name of a table"),
         id: checks.text(&raw.id, "id", "the name of a column"),
         tenant: source(&raw.tenant, Kind::Tenant, checks),
         namespace,
@@ -33,6 +46,23 @@ pub(super) fn rows(
         ttl_unit: ttl_unit(raw, checks),
     };
     (rows, scope)
+}
+
+/// Whether the points are the rows.
+pub(super) fn are_points(raw: &raw::Rows) -> bool {
+    raw.kind.text() == Some("points")
+}
+
+/// Refuses the keys of a table where there is none.
+fn refuse_table(raw: &raw::Rows, checks: &mut Checks) {
+    for key in [&raw.path, &raw.table, &raw.id] {
+        if key.is_given() {
+            checks.refuse(
+                key,
+                "nothing with kind = \"points\": the points of [store.vectors] are the rows",
+            );
+        }
+    }
 }
 
 /// Whether rows belong to tenants, by a column or by their file.
@@ -73,7 +103,8 @@ fn namespace_of(key: &Key, has_tenants: bool, checks: &mut Checks) -> (String, O
     let (default, allowed) = if has_tenants {
         (
             "user:{tenant}",
-            "\"scope:owner\" with {tenant} once in the owner and no other braces, such as \"user:{tenant}\"",
+            "\"scope:owner\" with {tenant} once in the owner and no other braces, such as \"user:{tenant}\"; or \
+             \"{tenant}\" alone where the tenant says both",
         )
     } else {
         (
@@ -158,7 +189,8 @@ pub(super) fn owners(
         return None;
     }
     let path = checks.optional_path(&raw.path);
-    if path.is_none() && has_tenant_path(rows) && checks.are_sound(&[&raw.path]) {
+    let has_no_file = has_tenant_path(rows) || are_points(rows);
+    if path.is_none() && has_no_file && checks.are_sound(&[&raw.path]) {
         checks.refuse(
             &raw.path,
             "the path of the one database that knows every owner",
@@ -176,7 +208,11 @@ pub(super) fn owners(
         scope.unwrap_or_default()
     );
     let named = checks.text(&raw.scope, scope.unwrap_or_default(), &allowed);
-    if scope.is_some_and(|scope| scope != named) {
+    // The tenants may say their scope themselves, and then nothing is known of it here.
+    if named.is_empty() && checks.are_sound(&[&raw.scope]) {
+        checks.refuse(&raw.scope, "the scope that the table speaks for");
+    }
+    if scope.is_some_and(|scope| !scope.is_empty() && scope != named) {
         checks.refuse(&raw.scope, allowed);
     }
     Some(Owners {

@@ -17,11 +17,20 @@ use crate::memory::Role;
 /// Longest name of a store, in bytes: it is a folder name and a metric label.
 const NAME_LENGTH: usize = 64;
 
+/// Where hypnos keeps what is of all stores.
+#[derive(Clone, Copy)]
+pub(super) struct Folders<'a> {
+    /// Its state, one folder per store.
+    pub(super) state: &'a Path,
+    /// The pairs, one folder per store.
+    pub(super) pairs: &'a Path,
+}
+
 /// Reads every store, with the settings of `global` under its own.
 pub(super) fn stores(
     written: Vec<raw::Store>,
     global: &raw::Pass,
-    snapshot_dir: &Path,
+    folders: Folders<'_>,
     env: &Env,
     checks: &mut Checks,
 ) -> Vec<Store> {
@@ -35,7 +44,7 @@ pub(super) fn stores(
     for raw in written {
         let at = raw.at.clone();
         let name_key = raw.name.clone();
-        let store = store(raw, global, snapshot_dir, env, checks);
+        let store = store(raw, global, folders, env, checks);
         if stores.iter().any(|(_, other)| other.name == store.name)
             && checks.are_sound(&[&name_key])
         {
@@ -51,7 +60,7 @@ pub(super) fn stores(
 fn store(
     written: raw::Store,
     global: &raw::Pass,
-    snapshot_dir: &Path,
+    folders: Folders<'_>,
     env: &Env,
     checks: &mut Checks,
 ) -> Store {
@@ -62,10 +71,14 @@ fn store(
     vectors::refuse_foreign_keys(&written.vectors, checks);
     let raw = layered(written, global, checks);
 
-    let (mut rows, scope) = rows::rows(&raw.rows, &raw.vectors.namespace, checks);
+    let mirrors = folders.state.join(&name).join("points");
+    let (mut rows, scope) = rows::rows(&raw.rows, &raw.vectors.namespace, &mirrors, checks);
     let owners = rows::owners(&raw.owners, &raw.rows, scope.as_deref(), checks);
     let has_tenants = rows::has_tenants(&raw.rows);
-    let vectors = vectors::vectors(&raw.vectors, &rows, has_tenants, env, checks);
+    let mut vectors = vectors::vectors(&raw.vectors, &rows, has_tenants, env, checks);
+    if rows::are_points(&raw.rows) {
+        rows.points = vectors::make_rows(&raw.vectors, vectors.as_mut(), checks).map(Box::new);
+    }
     if let Some(PointRule::Column(column)) = vectors.as_ref().map(|vectors| &vectors.point_id) {
         match source::parse(column, Kind::Tenant) {
             Some(source) => rows.roles.push((Role::Point, source)),
@@ -82,7 +95,7 @@ fn store(
         owners,
         vectors,
         passes: passes::passes(&raw.pass, checks),
-        pairs: snapshot_dir.join(&name),
+        pairs: folders.pairs.join(&name),
         name,
     }
 }
@@ -189,10 +202,12 @@ fn rows_of(store: &Store) -> (std::path::PathBuf, String) {
 fn share_points(a: &Store, b: &Store) -> bool {
     let scope = |store: &Store| store.rows.namespace.split(':').next().map(str::to_owned);
     let sweeps = a.passes.orphans.enabled || b.passes.orphans.enabled;
+    let are_rows = a.rows.are_points() || b.rows.are_points();
     let (Some(points_a), Some(points_b)) = (&a.vectors, &b.vectors) else {
         return false;
     };
-    sweeps && points_of(points_a) == points_of(points_b) && scope(a) == scope(b)
+    let collide = are_rows || sweeps && scope(a) == scope(b);
+    collide && points_of(points_a) == points_of(points_b)
 }
 
 /// What two stores on the same points have in common.

@@ -102,6 +102,36 @@ pub(super) fn vectors(
     })
 }
 
+/// Makes the points the rows of a store, and answers where they are.
+pub(super) fn make_rows(
+    raw: &raw::Vectors,
+    vectors: Option<&mut Vectors>,
+    checks: &mut Checks,
+) -> Option<Qdrant> {
+    let Some(Vectors {
+        backend: Backend::Qdrant(qdrant),
+        point_id,
+        ..
+    }) = vectors
+    else {
+        checks.refuse(
+            &raw.kind,
+            "\"qdrant\" where rows.kind = \"points\": its points are the rows",
+        );
+        return None;
+    };
+    *point_id = PointRule::Column("id".to_owned());
+    for key in [&raw.point_id, &raw.namespace_key] {
+        if key.is_given() {
+            checks.refuse(
+                key,
+                "nothing where rows.kind = \"points\": each point is its own row, and rows.tenant says whose it is",
+            );
+        }
+    }
+    Some(qdrant.clone())
+}
+
 fn point_id(key: &Key, has_tenants: bool, checks: &mut Checks) -> PointRule {
     let default = PointRule::Uuid5 {
         namespace: uuid::Uuid::NAMESPACE_DNS,

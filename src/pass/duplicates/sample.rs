@@ -27,13 +27,18 @@ pub(in crate::pass) fn background_of(store: &dyn VectorReader) -> Result<Option<
         .into_iter()
         .map(|(namespace, _)| namespace)
         .collect();
-    let step = namespaces.len().div_ceil(NAMESPACES).max(1);
-    let chosen: Vec<&String> = namespaces.iter().step_by(step).collect();
+    // Where no point names a namespace by itself, the sample is of all.
+    let selectors: Vec<Selector<'_>> = match &namespaces[..] {
+        [] => vec![Selector::All],
+        some => some.iter().map(|name| Selector::Namespace(name)).collect(),
+    };
+    let step = selectors.len().div_ceil(NAMESPACES).max(1);
+    let chosen: Vec<Selector<'_>> = selectors.into_iter().step_by(step).collect();
     let each = POINTS / chosen.len().max(1);
     let mut ids: Vec<PointId> = Vec::with_capacity(POINTS);
-    for namespace in chosen {
+    for selector in chosen {
         let enough = ids.len() + each;
-        store.scroll(Selector::Namespace(namespace), &[], &mut |page| {
+        store.scroll(selector, &[], &mut |page| {
             let wanted = enough - ids.len();
             ids.extend(page.into_iter().take(wanted).map(|head| head.id));
             if ids.len() < enough {

@@ -53,7 +53,12 @@ impl Pass for Orphans {
         };
         let mut plan = Plan::new(view.name(), PassName::Orphans);
         let rows = sweep.read_rows(cx, &mut plan)?;
-        if let (Some(vectors), Some(config)) = (view.vectors(), &view.config().vectors) {
+        // A point that is its own row lacks none.
+        if let (Some(vectors), Some(config), false) = (
+            view.vectors(),
+            &view.config().vectors,
+            view.config().rows.are_points(),
+        ) {
             sweep.read_points(cx, &mut plan, rows, vectors, config)?;
         }
         Ok(plan)

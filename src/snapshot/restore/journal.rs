@@ -61,7 +61,12 @@ impl Journal {
         let tag = digits[digits.len().saturating_sub(TAG)..].to_lowercase();
         Self {
             phase: Phase::Staging,
-            rows: swaps(homes, &tag),
+            // Points that are the rows have no file to put in the place of another.
+            rows: if request.store.rows.are_points() {
+                Vec::new()
+            } else {
+                swaps(homes, &tag)
+            },
             tag,
             pair: request.pair.name.clone(),
             identity: Identity::of(request.store),

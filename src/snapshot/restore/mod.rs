@@ -89,7 +89,9 @@ pub fn restore(request: Request<'_>) -> Result<Restored, SnapshotError> {
     verify(store, &shelf, pair, request.cx.stop)?;
     let state = StateDir::new(&request.config.state_dir, &store.name);
     let copies = vectors::copies(store, request.cx.stop)?;
-    let homes = homes(request, &state)?;
+    // As long as it lives, what stands for the rows is there to be staged beside.
+    let rows = RowStore::new(&store.rows);
+    let homes = homes(request, &state, &rows)?;
     require_idle(&homes, copies.as_deref())?;
     let safety_pair = safety_pair(request)?;
 
@@ -167,13 +169,16 @@ impl Home<'_> {
 }
 
 /// Finds out where the row databases of the pair go. That of a tenant who was erased since goes nowhere.
-fn homes<'a>(request: Request<'a>, state: &StateDir) -> Result<Vec<Home<'a>>, SnapshotError> {
+fn homes<'a>(
+    request: Request<'a>,
+    state: &StateDir,
+    rows: &RowStore,
+) -> Result<Vec<Home<'a>>, SnapshotError> {
     let Request { store, pair, .. } = request;
-    let rows = RowStore::new(&store.rows);
     let erased = clean::erased(state, pair.manifest.taken_at)?;
     let mut homes = Vec::new();
     for copied in &pair.manifest.rows {
-        let partition = partition(&rows, copied).ok_or_else(|| {
+        let partition = partition(rows, copied).ok_or_else(|| {
             SnapshotError::Foreign(format!(
                 "no row database of this store is {}",
                 copied.partition

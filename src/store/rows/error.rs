@@ -10,6 +10,7 @@ use rusqlite::ErrorCode;
 
 use crate::failpoint::Injected;
 use crate::store::sqlite::OpenError;
+use crate::store::vectors::VectorError;
 
 /// Why a row store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +88,9 @@ pub enum RowError {
         /// How many.
         count: u64,
     },
+    /// The points that are the rows could not be read.
+    #[error("read the points that are the rows")]
+    Points(#[source] Box<VectorError>),
     /// The file system refused.
     #[error("{doing}")]
     Io {
@@ -150,6 +154,12 @@ impl RowError {
         Self::Schema { what: what.into() }
     }
 
+    /// Whether a stop was the cause.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Points(error) if matches!(**error, VectorError::Interrupted))
+    }
+
     /// The kind of trouble.
     #[must_use]
     pub fn kind(&self) -> RowErrorKind {
@@ -175,6 +185,8 @@ impl RowError {
             | Self::Injected(_)
             | Self::NoOwners { .. }
             | Self::UnreadableOwners { .. } => RowErrorKind::Other,
+            Self::Points(error) if error.is_missing() => RowErrorKind::Missing,
+            Self::Points(_) => RowErrorKind::Other,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => RowErrorKind::Missing,
                 _ => RowErrorKind::Other,
@@ -214,6 +226,7 @@ impl RowError {
             Self::NoOwners { .. } | Self::UnreadableOwners { .. } => {
                 Some("check store.owners; nothing is swept until it can be read")
             }
+            Self::Points(error) => error.hint(),
             Self::Schema { .. } | Self::Injected(_) => None,
             Self::Io { source, .. } => {
                 (source.kind() == io::ErrorKind::PermissionDenied).then_some(ACCESS)

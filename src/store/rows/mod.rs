@@ -2,7 +2,7 @@
 //!
 //! A [`RowStore`] is one database file, or one per tenant; each file is a [`Partition`]. A [`Reader`] reads it without
 //! leaving a trace, and every decision inside one [`Snapshot`]. A [`Writer`] changes only rows that are still exactly
-//! as they were copied. What a schema cascades, hypnos removes itself: see `open` for why, `dependents` for how.
+//! as they were copied. Where the points are the rows, the file is a [`mirror`] of them. What a schema cascades, hypnos removes itself: see `open` for why, `dependents` for how.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::config;
+use crate::stop::Stop;
 use crate::store::MAIN;
 use crate::store::sqlite::Access;
 
@@ -25,6 +26,7 @@ mod error;
 mod loose;
 mod mapping;
 mod marks;
+pub mod mirror;
 mod open;
 mod owners;
 mod reader;
@@ -46,11 +48,14 @@ pub use restore::{LeftReason, LeftRow, Restored, Return, Takeover};
 pub use writer::{Fate, Wanted, Writer};
 
 use mapping::TENANT;
+use mirror::Mirror;
 
 /// Where the rows of a store are.
 #[derive(Debug, Clone)]
 pub struct RowStore {
     rows: Arc<config::Rows>,
+    /// What stands for the one file where the points are the rows.
+    mirror: Option<Arc<Mirror>>,
     /// Whether writers overwrite what they delete.
     erases: bool,
 }
@@ -74,7 +79,43 @@ impl RowStore {
     pub fn new(rows: &config::Rows) -> Self {
         Self {
             rows: Arc::new(rows.clone()),
+            mirror: Mirror::new(rows, &Stop::default()).map(Arc::new),
             erases: false,
+        }
+    }
+
+    /// The same store, whose points are read until a stop is requested.
+    #[must_use]
+    pub(in crate::store) fn until(self, stop: &Stop) -> Self {
+        Self {
+            mirror: Mirror::new(&self.rows, stop).map(Arc::new),
+            ..self
+        }
+    }
+
+    /// Where the points are the rows: lets them be read anew before anything else is decided on them.
+    pub fn expire(&self) {
+        if let Some(mirror) = &self.mirror {
+            mirror.expire();
+        }
+    }
+
+    /// Checks that the mapping fits what points are mirrored into, without a look at the points; `None` where they are
+    /// not the rows.
+    pub(in crate::store) fn check_points(&self) -> Option<Result<(), RowError>> {
+        self.mirror.as_ref()?;
+        let empty = || {
+            let conn = mirror::empty().map_err(RowError::sqlite("make an empty mirror"))?;
+            self.reader_of_copy(conn, &self.main())?.explain()
+        };
+        Some(empty())
+    }
+
+    /// Reads the points, where they are the rows of this partition and were not read yet.
+    fn read_mirror(&self, partition: &Partition) -> Result<(), RowError> {
+        match &self.mirror {
+            Some(mirror) if partition.path == mirror.path() => mirror.read(),
+            _ => Ok(()),
         }
     }
 
@@ -98,7 +139,9 @@ impl RowStore {
     /// When the folder of the tenants is missing or cannot be listed; never an empty list instead.
     pub fn partitions(&self) -> Result<Vec<Partition>, RowError> {
         if !self.rows.is_per_tenant() {
-            return Ok(vec![self.main()]);
+            let main = self.main();
+            self.read_mirror(&main)?;
+            return Ok(vec![main]);
         }
         let Template {
             folder,
@@ -169,6 +212,7 @@ impl RowStore {
     /// When it is missing, no database, locked, the file of two tenants, or its schema does not fit the mapping.
     pub fn reader(&self, partition: &Partition) -> Result<Reader, RowError> {
         require_own_file(partition)?;
+        self.read_mirror(partition)?;
         Reader::open(partition, Arc::clone(&self.rows))
     }
 
@@ -192,6 +236,7 @@ impl RowStore {
     /// As [`Self::reader`]; also when a statement that would write cannot be compiled.
     pub fn writer(&self, partition: &Partition) -> Result<Writer, RowError> {
         require_own_file(partition)?;
+        self.read_mirror(partition)?;
         let access = if self.erases {
             Access::Erase
         } else {
@@ -203,9 +248,10 @@ impl RowStore {
     /// The one row database of a store without tenants.
     #[must_use]
     pub fn main(&self) -> Partition {
+        let mirror = self.mirror.as_ref().map(|mirror| mirror.path());
         Partition {
             name: MAIN.into(),
-            path: PathBuf::from(&self.rows.path),
+            path: mirror.unwrap_or_else(|| PathBuf::from(&self.rows.path)),
             tenant: None,
             twin: None,
         }

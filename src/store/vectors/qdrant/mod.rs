@@ -21,6 +21,8 @@ use crate::stop::Stop;
 use super::VectorError;
 use calls::Calls;
 
+pub use read::{Page, payload_of};
+
 mod calls;
 pub mod catalog;
 mod convert;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
-use prost::Message;
+use prost::Message as _;
 use qdrant_client::qdrant::{
     self, CountPoints, Distance, FacetCounts, Filter, GetPoints, PayloadIncludeSelector,
     PointStruct, RetrievedPoint, ScrollPoints, ShardKeySelector, UpsertPoints, VectorsSelector,
@@ -37,7 +37,7 @@ const FACET_LIMIT: u64 = 10_000;
 const FACET_GROWTH: u64 = 8;
 
 /// Points with the part of their payload that was asked for.
-type Page = Vec<(PointId, Map<String, Value>)>;
+pub type Page = Vec<(PointId, Map<String, Value>)>;
 
 impl VectorReader for QdrantVectors {
     fn describe(&self) -> Result<Description, VectorError> {
@@ -215,7 +215,33 @@ impl VectorReader for QdrantVectors {
     }
 }
 
+/// The payload that a copy of a point has.
+///
+/// # Errors
+///
+/// When the copy is damaged.
+pub fn payload_of(image: &PointImage) -> Result<Map<String, Value>, VectorError> {
+    let request = UpsertPoints::decode(&image.body[..]).ok();
+    let point = request.and_then(|mut request| request.points.pop());
+    let point = point.ok_or_else(|| {
+        VectorError::Malformed(format!("the copy of point {} is damaged", image.id))
+    })?;
+    Ok(convert::payload(point.payload))
+}
+
 impl QdrantVectors {
+    /// Visits every point with its whole payload, page by page, until `visit` breaks.
+    ///
+    /// # Errors
+    ///
+    /// When a page cannot be had; what was visited before then is not the whole.
+    pub fn payloads(
+        &self,
+        visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
+    ) -> Result<(), VectorError> {
+        self.pages(None, &true.into(), PAYLOAD_GUESS, visit)
+    }
+
     /// A list that is as long as was asked for may have been cut: only a shorter one is whole.
     fn facet_namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
         let mut limit = FACET_LIMIT;
@@ -305,11 +331,23 @@ impl QdrantVectors {
         keys: &[&str],
         visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
-        let mut limit = page_of(HEAD_BYTES + KEY_BYTES * keys.len() as u64, LARGEST_PAGE);
+        let bytes = KEY_BYTES * keys.len() as u64;
+        self.pages(filter, &include(keys), bytes, visit)
+    }
+
+    /// Goes through every page of a scroll, with this part of the payload, of so many bytes a point.
+    fn pages(
+        &self,
+        filter: Option<Filter>,
+        payload: &WithPayloadSelector,
+        bytes: u64,
+        visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
+    ) -> Result<(), VectorError> {
+        let mut limit = page_of(HEAD_BYTES + bytes, LARGEST_PAGE);
         let mut request = ScrollPoints {
             collection_name: self.calls.collection().to_owned(),
             filter,
-            with_payload: Some(include(keys)),
+            with_payload: Some(payload.clone()),
             with_vectors: Some(false.into()),
             ..ScrollPoints::default()
         };
