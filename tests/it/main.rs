@@ -34,6 +34,7 @@ mod night;
 mod output;
 mod owners;
 mod points;
+mod points_only;
 mod presets;
 mod qdrant;
 mod qdrant_snapshot;

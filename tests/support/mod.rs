@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 pub mod daemon;
 pub mod page;
+pub mod points_only;
 pub mod qdrant;
 
 pub const DAY: i64 = 86_400;

@@ -65,7 +65,10 @@ struct Held {
 /// The JSON text of a payload, as a mirror has it.
 #[must_use]
 pub fn text_of(payload: Map<String, Value>) -> String {
-    Value::Object(payload).to_string()
+    let mut payload = Value::Object(payload);
+    // The server sends the keys in any order.
+    payload.sort_all_objects();
+    payload.to_string()
 }
 
 /// A database with the schema of a mirror and no row.
