@@ -174,6 +174,33 @@ pub const ALL: &[Preset] = &[
         ddl: include_str!("presets/confirmed.sql"),
     },
     Preset {
+        name: "haystack",
+        description: "Haystack on Qdrant: the point is the memory",
+        toml: include_str!("presets/haystack.toml"),
+        // Nothing but the collection.
+        ddl: "",
+    },
+    Preset {
+        name: "langchain",
+        description: "LangChain on Qdrant (Python, JavaScript, n8n): the point is the memory",
+        toml: include_str!("presets/langchain.toml"),
+        // Nothing but the collection.
+        ddl: "",
+    },
+    Preset {
+        name: "llamaindex",
+        description: "LlamaIndex on Qdrant: the point is the memory",
+        toml: include_str!("presets/llamaindex.toml"),
+        // Nothing but the collection.
+        ddl: "",
+    },
+    Preset {
+        name: "mem0-qdrant",
+        description: "mem0 (Python or TypeScript) on a Qdrant server: the point is the memory",
+        toml: include_str!("presets/mem0-qdrant.toml"),
+        ddl: include_str!("presets/mem0-qdrant.sql"),
+    },
+    Preset {
         name: "salience",
         description: "memories of many tenants, with salience and a count of accesses",
         toml: include_str!("presets/salience.toml"),

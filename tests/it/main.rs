@@ -38,6 +38,7 @@ mod points_only;
 mod presets;
 mod qdrant;
 mod qdrant_snapshot;
+mod real_stores;
 mod replay;
 mod restore;
 mod review;

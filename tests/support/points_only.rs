@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::qdrant::{block_on, client_of, rest_url, url};
+use super::qdrant::{block_on, client_of};
 use super::{DIM, Output, hypnos, write};
 
 /// A point to be put: its id, payload, dense vector, and sparse one.
@@ -45,26 +45,27 @@ pub struct PointStore {
     pub dir: TempDir,
     pub config: String,
     pub url: String,
+    pub rest_url: String,
     /// Every collection that this world has made.
     pub collections: Vec<String>,
 }
 
 impl PointStore {
-    /// An empty collection of this name, with vectors of `dim` and, beside the unnamed one, a sparse vector if wanted.
-    pub fn new(sparse: Option<&str>) -> Self {
-        Self::at(&url(), sparse)
+    /// An empty collection of any name with, beside the unnamed vector, a sparse one if wanted.
+    pub fn create_any(&mut self, sparse: Option<&str>) {
+        let name = format!("points-{}", Uuid::now_v7().simple());
+        self.create(&name, DIM.into(), sparse);
     }
 
-    pub fn at(url: &str, sparse: Option<&str>) -> Self {
-        let name = format!("points-{}", Uuid::now_v7().simple());
-        let mut store = Self {
+    /// A store without a collection, on this server.
+    pub fn at(url: &str, rest_url: &str) -> Self {
+        Self {
             dir: tempfile::tempdir().expect("temporary folder"),
             config: String::new(),
             url: url.to_owned(),
+            rest_url: rest_url.to_owned(),
             collections: Vec::new(),
-        };
-        store.create(&name, DIM.into(), sparse);
-        store
+        }
     }
 
     /// The collection of the memories.
@@ -105,7 +106,7 @@ impl PointStore {
              [store.rows]\n{rows}\n[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\nrest_url = \"{}\"\n\
              collection = \"{}\"\n{rest}\n",
             self.url,
-            rest_url(),
+            self.rest_url,
             self.collection()
         );
         write(&self.dir.path().join("hypnos.toml"), &self.config);

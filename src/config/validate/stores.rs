@@ -77,7 +77,7 @@ fn store(
     let has_tenants = rows::has_tenants(&raw.rows);
     let mut vectors = vectors::vectors(&raw.vectors, &rows, has_tenants, env, checks);
     if rows::are_points(&raw.rows) {
-        rows.points = vectors::make_rows(&raw.vectors, vectors.as_mut(), checks).map(Box::new);
+        rows.points = vectors::make_rows(&raw.vectors, &mut vectors, checks).map(Box::new);
     }
     if let Some(PointRule::Column(column)) = vectors.as_ref().map(|vectors| &vectors.point_id) {
         match source::parse(column, Kind::Tenant) {

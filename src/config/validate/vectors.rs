@@ -105,7 +105,7 @@ pub(super) fn vectors(
 /// Makes the points the rows of a store, and answers where they are.
 pub(super) fn make_rows(
     raw: &raw::Vectors,
-    vectors: Option<&mut Vectors>,
+    vectors: &mut Option<Vectors>,
     checks: &mut Checks,
 ) -> Option<Qdrant> {
     let Some(Vectors {

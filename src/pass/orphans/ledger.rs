@@ -256,6 +256,7 @@ mod tests {
 
     fn ledger(point_id: &PointRule, memories: &[Memory]) -> Ledger {
         let rows = config::Rows {
+            points: None,
             path: "memory.db".into(),
             table: "memories".into(),
             id: "id".into(),

@@ -175,7 +175,9 @@ impl RowError {
             | Self::NoColumns { .. }
             | Self::Schema { .. }
             | Self::Probe { .. } => RowErrorKind::Schema,
-            Self::Open(
+            Self::Points(error) if error.is_missing() => RowErrorKind::Missing,
+            Self::Points(_)
+            | Self::Open(
                 OpenError::ReadOnly { .. }
                 | OpenError::HotJournal { .. }
                 | OpenError::Denied { .. }
@@ -185,8 +187,6 @@ impl RowError {
             | Self::Injected(_)
             | Self::NoOwners { .. }
             | Self::UnreadableOwners { .. } => RowErrorKind::Other,
-            Self::Points(error) if error.is_missing() => RowErrorKind::Missing,
-            Self::Points(_) => RowErrorKind::Other,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => RowErrorKind::Missing,
                 _ => RowErrorKind::Other,

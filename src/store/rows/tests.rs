@@ -42,6 +42,7 @@ impl World {
         conn.pragma_update(None, "foreign_keys", false).unwrap();
         conn.execute_batch(sql).unwrap();
         let rows = config::Rows {
+            points: None,
             path: path.to_str().unwrap().into(),
             table: "memories".into(),
             id: "id".into(),
