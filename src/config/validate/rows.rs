@@ -33,7 +33,11 @@ pub(super) fn rows(
     if is_per_tenant && raw.tenant.is_on() {
         checks.refuse(&raw.tenant, "\"\": the path has a {tenant} already");
     }
-    let (namespace, scope) = namespace_of(namespace, has_tenants(raw), checks);
+    let key = namespace;
+    let (namespace, scope) = namespace_of(key, has_tenants(raw), checks);
+    if is_per_tenant && namespace == "{tenant}" {
+        checks.refuse(key, "\"scope:owner\": the tenant of a path says no scope");
+    }
     let table = if are_points { "points" } else { "memories" };
     let rows = Rows {
         points: None,
