@@ -726,6 +726,17 @@ pub struct Sighting {
     pub point: PointId,
 }
 
+impl Sighting {
+    /// The absence of an owner, whose rows are there: of no point.
+    #[must_use]
+    pub fn of_owner(namespace: &Namespace) -> Self {
+        Self {
+            namespace: namespace.clone(),
+            point: PointId::Text("".into()),
+        }
+    }
+}
+
 /// From which cosine on memories are near each other, in one store.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Levels {

@@ -119,7 +119,13 @@ impl<'a> View<'a> {
             namespace: namespace.clone(),
             point: point.clone(),
         };
-        self.sightings.get(&sighting).copied()
+        self.seen_since(&sighting)
+    }
+
+    /// When an earlier run first saw what is absent, every run since seeing the same.
+    #[must_use]
+    pub fn seen_since(&self, sighting: &Sighting) -> Option<Timestamp> {
+        self.sightings.get(sighting).copied()
     }
 
     /// The vector store, if there is one.

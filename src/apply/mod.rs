@@ -80,7 +80,9 @@ impl Job<'_> {
         &self,
         mut reasons: impl Iterator<Item = Reason>,
     ) -> Result<Option<OwnerBook>, RowError> {
-        if reasons.any(|reason| matches!(reason, Reason::OwnerDeleted { .. })) {
+        let is_of_owner =
+            |reason| matches!(reason, Reason::OwnerDeleted { .. } | Reason::OwnerUnknown);
+        if reasons.any(is_of_owner) {
             self.stores.owners()
         } else {
             Ok(None)

@@ -284,6 +284,9 @@ pub struct Owners {
     pub id: String,
     /// The column that marks a deleted owner, and when; `None` when owners are deleted by removing the row.
     pub deleted_at: Option<Source>,
+    /// Whether the rows of an owner who is not in the table are removed, once that has settled. Applications that delete
+    /// a user and leave the user's memories need it.
+    pub removes_absent: bool,
 }
 
 /// Where the points are.
@@ -293,8 +296,42 @@ pub struct Vectors {
     pub backend: Backend,
     /// Payload key (Qdrant) or column (SQLite) of the namespace.
     pub namespace_key: String,
+    /// How namespaces are written there; `None` where they are written as they are.
+    pub spelling: Option<Spelling>,
     /// How the id of a point follows from its row.
     pub point_id: PointRule,
+}
+
+/// How a vector store writes namespaces: `user-memory-6a2f`, where hypnos says `user:6a2f`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spelling {
+    /// The template of the namespace, such as `user:{tenant}`.
+    pub namespace: String,
+    /// The template of what the vector store has, such as `user-memory-{tenant}`.
+    pub value: String,
+}
+
+impl Spelling {
+    /// The namespace behind a value; `None` when the value does not fit its template.
+    #[must_use]
+    pub fn read(&self, value: &str) -> Option<String> {
+        translate(&self.value, &self.namespace, value)
+    }
+
+    /// How a namespace is written; `None` when it does not fit its template.
+    #[must_use]
+    pub fn write(&self, namespace: &str) -> Option<String> {
+        translate(&self.namespace, &self.value, namespace)
+    }
+}
+
+/// Writes in one template what stands in another.
+fn translate(from: &str, to: &str, text: &str) -> Option<String> {
+    let Some((before, after)) = from.split_once("{tenant}") else {
+        return (from == text).then(|| to.to_owned());
+    };
+    let tenant = text.strip_prefix(before)?.strip_suffix(after)?;
+    (!tenant.is_empty()).then(|| to.replace("{tenant}", tenant))
 }
 
 /// A vector backend and how to reach it.
@@ -315,12 +352,20 @@ pub struct Qdrant {
     pub rest_url: String,
     /// API key; never printed.
     pub api_key: Option<String>,
-    /// The collection.
+    /// The collection; with a `{tenant}` in it there is one for each tenant.
     pub collection: String,
     /// The named vector that passes compare; empty for the unnamed one.
     pub vector: String,
     /// Bound on one call.
     pub timeout: Duration,
+}
+
+impl Qdrant {
+    /// Whether each tenant has a collection of its own.
+    #[must_use]
+    pub fn is_per_tenant(&self) -> bool {
+        self.collection.contains("{tenant}")
+    }
 }
 
 impl std::fmt::Debug for Qdrant {

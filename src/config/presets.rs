@@ -201,6 +201,12 @@ pub const ALL: &[Preset] = &[
         ddl: include_str!("presets/mem0-qdrant.sql"),
     },
     Preset {
+        name: "open-webui",
+        description: "Open WebUI with Qdrant: the memories of every user in one collection",
+        toml: include_str!("presets/open-webui.toml"),
+        ddl: include_str!("presets/open-webui.sql"),
+    },
+    Preset {
         name: "salience",
         description: "memories of many tenants, with salience and a count of accesses",
         toml: include_str!("presets/salience.toml"),

@@ -288,6 +288,8 @@ section! {
             id,
             /// The column that marks a deleted owner; empty for none.
             deleted_at,
+            /// `keep` or `remove`: the rows of an owner who is not in the table.
+            absent,
         }
     }
 }
@@ -302,6 +304,8 @@ section! {
             namespace,
             /// Payload key or column of the namespace.
             namespace_key,
+            /// Template of what stands there, where that is not the namespace itself.
+            namespace_value,
             /// How the id of a point follows from its row.
             point_id,
             /// Qdrant: gRPC address.
@@ -310,7 +314,7 @@ section! {
             rest_url,
             /// Qdrant: the API key.
             api_key,
-            /// Qdrant: the collection.
+            /// Qdrant: the collection, or the template of those of the tenants.
             collection,
             /// Qdrant: bound on one call.
             timeout,

@@ -63,6 +63,9 @@ impl Identity {
             }
         }
         self.set("vectors.namespace_key", &vectors.namespace_key);
+        if let Some(spelling) = &vectors.spelling {
+            self.set("vectors.namespace_value", &spelling.value);
+        }
         self.set("vectors.point_id", &rule(&vectors.point_id));
     }
 

@@ -31,6 +31,7 @@ mod links;
 mod lock;
 mod metrics;
 mod night;
+mod open_webui;
 mod output;
 mod owners;
 mod points;

@@ -192,6 +192,7 @@ fn vectors(config: Qdrant) -> Vectors {
     Vectors {
         backend: Backend::Qdrant(config),
         namespace_key: "namespace".to_owned(),
+        spelling: None,
         point_id: PointRule::Integer,
     }
 }

@@ -23,6 +23,7 @@ pub mod daemon;
 pub mod page;
 pub mod points_only;
 pub mod qdrant;
+pub mod site;
 
 pub const DAY: i64 = 86_400;
 /// Every world's present: `--at` is only for dry runs, so real runs happen at the real time and the stores are built

@@ -225,5 +225,6 @@ pub(super) fn owners(
         table: checks.text(&raw.table, "users", "the name of a table"),
         id: checks.text(&raw.id, "id", "the name of a column"),
         deleted_at: source(&raw.deleted_at, Kind::Time, checks),
+        removes_absent: checks.choice(&raw.absent, false, &[("keep", false), ("remove", true)]),
     })
 }

@@ -7,7 +7,10 @@ use crate::config::address::Address;
 use crate::config::checks::Checks;
 use crate::config::raw;
 use crate::config::reader::Key;
-use crate::config::{Backend, Env, PointRule, Qdrant, Rows, VectorTable, Vectors, point_rule};
+use crate::config::template::placeholders;
+use crate::config::{
+    Backend, Env, PointRule, Qdrant, Rows, Spelling, VectorTable, Vectors, point_rule,
+};
 
 /// Backends by their name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +38,9 @@ impl Kind {
 /// Refuses keys that the operator wrote for a kind of store that this one is not. A preset may say more than is needed.
 pub(super) fn refuse_foreign_keys(written: &raw::Vectors, checks: &mut Checks) {
     use Kind::{Qdrant, Sqlite};
-    let owned: [(&Key, &[Kind]); 12] = [
+    let owned: [(&Key, &[Kind]); 13] = [
         (&written.namespace_key, &[Qdrant, Sqlite]),
+        (&written.namespace_value, &[Qdrant, Sqlite]),
         (&written.point_id, &[Qdrant, Sqlite]),
         (&written.vector, &[Qdrant, Sqlite]),
         (&written.url, &[Qdrant]),
@@ -88,11 +92,13 @@ pub(super) fn vectors(
 ) -> Option<Vectors> {
     let backend = match kind(raw, checks) {
         Kind::None => return None,
-        Kind::Qdrant => Backend::Qdrant(qdrant(raw, env, checks)),
+        Kind::Qdrant => Backend::Qdrant(qdrant(raw, has_tenants, env, checks)),
         Kind::Sqlite => Backend::Sqlite(table(raw, rows, checks)),
     };
+    let spelling = spelling(raw, rows, has_tenants, &backend, checks);
     Some(Vectors {
         backend,
+        spelling,
         namespace_key: checks.text(
             &raw.namespace_key,
             "namespace",
@@ -121,7 +127,13 @@ pub(super) fn make_rows(
         return None;
     };
     *point_id = PointRule::Column("id".to_owned());
-    for key in [&raw.point_id, &raw.namespace_key] {
+    if qdrant.is_per_tenant() {
+        checks.refuse(
+            &raw.collection,
+            "one collection where rows.kind = \"points\"",
+        );
+    }
+    for key in [&raw.point_id, &raw.namespace_key, &raw.namespace_value] {
         if key.is_given() {
             checks.refuse(
                 key,
@@ -130,6 +142,45 @@ pub(super) fn make_rows(
         }
     }
     Some(qdrant.clone())
+}
+
+/// How namespaces are written: in the payload, or in the names of the collections.
+fn spelling(
+    raw: &raw::Vectors,
+    rows: &Rows,
+    has_tenants: bool,
+    backend: &Backend,
+    checks: &mut Checks,
+) -> Option<Spelling> {
+    let expected: &[&str] = if has_tenants { &["tenant"] } else { &[] };
+    let allowed = if has_tenants {
+        "what the payload has, with {tenant} in it once and no other braces, such as \"user-memory-{tenant}\""
+    } else {
+        "what the payload has, without braces: these rows have no tenant"
+    };
+    let key = &raw.namespace_value;
+    let mut value = checks.optional_text(key, allowed);
+    if value
+        .as_deref()
+        .is_some_and(|value| placeholders(value).as_deref() != Some(expected))
+    {
+        checks.refuse(key, allowed);
+    }
+    if let Backend::Qdrant(server) = backend
+        && server.is_per_tenant()
+    {
+        if value.is_some() {
+            checks.refuse(
+                key,
+                "\"\": the name of the collection says whose its points are",
+            );
+        }
+        value = Some(server.collection.clone());
+    }
+    let namespace = rows.namespace.clone();
+    value
+        .filter(|value| *value != namespace)
+        .map(|value| Spelling { namespace, value })
 }
 
 fn point_id(key: &Key, has_tenants: bool, checks: &mut Checks) -> PointRule {
@@ -150,7 +201,7 @@ fn point_id(key: &Key, has_tenants: bool, checks: &mut Checks) -> PointRule {
     rule
 }
 
-fn qdrant(raw: &raw::Vectors, env: &Env, checks: &mut Checks) -> Qdrant {
+fn qdrant(raw: &raw::Vectors, has_tenants: bool, env: &Env, checks: &mut Checks) -> Qdrant {
     let local = "http://127.0.0.1:6334";
     let url = address(&raw.url, Address::parse(local), checks);
     let rest = url.as_ref().map(|url| url.at_port(6333));
@@ -175,7 +226,7 @@ fn qdrant(raw: &raw::Vectors, env: &Env, checks: &mut Checks) -> Qdrant {
         url: shown(url),
         rest_url: shown(rest_url),
         api_key,
-        collection: checks.text(&raw.collection, "memories", "the name of a collection"),
+        collection: collection(&raw.collection, has_tenants, checks),
         vector: checks
             .optional_text(
                 &raw.vector,
@@ -184,6 +235,26 @@ fn qdrant(raw: &raw::Vectors, env: &Env, checks: &mut Checks) -> Qdrant {
             .unwrap_or_default(),
         timeout: checks.positive_duration(&raw.timeout, Duration::from_secs(30)),
     }
+}
+
+/// One collection, or one for each tenant.
+fn collection(key: &Key, has_tenants: bool, checks: &mut Checks) -> String {
+    let allowed = if has_tenants {
+        "the name of a collection, with {tenant} in it once at most and no other braces"
+    } else {
+        "the name of a collection, without braces: these rows have no tenant"
+    };
+    let name = checks.text(key, "memories", allowed);
+    let fits = match placeholders(&name).as_deref() {
+        Some([]) => true,
+        // A name that is all tenant would make every collection of the server one of ours.
+        Some(["tenant"]) => has_tenants && name != "{tenant}",
+        _ => false,
+    };
+    if !fits {
+        checks.refuse(key, allowed);
+    }
+    name
 }
 
 fn address(key: &Key, default: Option<Address>, checks: &mut Checks) -> Option<Address> {

@@ -223,15 +223,15 @@ pub fn payload_text(
 /// The payload keys that a scroll must bring for the ledger to look points up.
 #[must_use]
 pub fn keys(vectors: &config::Vectors) -> Vec<&str> {
-    let mut keys = vec![CREATED_AT];
+    let mut keys = CREATED_AT.to_vec();
     if let PointRule::Payload { key, .. } = &vectors.point_id {
         keys.push(key);
     }
     keys
 }
 
-/// The payload key that may tell how old a point is.
-pub const CREATED_AT: &str = "created_at";
+/// The payload keys that may tell how old a point is.
+pub const CREATED_AT: [&str; 2] = ["created_at", "metadata.created_at"];
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,8 @@
 //!
 //! Policy, from certain to doubtful:
 //! - An owner *marked deleted* for `grace`: rows and points go at once.
+//! - The rows of an owner who is *absent* stay, unless the owners table says otherwise (`absent = "remove"`): then they
+//!   go, with their points, when two runs at least `settle` apart saw the owner absent.
 //! - A point whose owner or whose row is merely *absent* goes when two runs at least `settle` apart saw the same, and
 //!   it is at least `min_age` old: an agent writes its point before or after its row, and files come back from backups.
 //! - A namespace of another scope than the owners table speaks for, or whose rows could not be read, is never touched.
@@ -53,6 +55,7 @@ impl Pass for Orphans {
         };
         let mut plan = Plan::new(view.name(), PassName::Orphans);
         let rows = sweep.read_rows(cx, &mut plan)?;
+        let of_rows = rows.sightings.clone();
         // A point that is its own row lacks none.
         if let (Some(vectors), Some(config), false) = (
             view.vectors(),
@@ -60,6 +63,9 @@ impl Pass for Orphans {
             view.config().rows.are_points(),
         ) {
             sweep.read_points(cx, &mut plan, rows, vectors, config)?;
+        }
+        if sweep.removes_absent() {
+            plan.sightings.get_or_insert_default().extend(of_rows);
         }
         Ok(plan)
     }
@@ -81,6 +87,18 @@ struct RowsRead {
     ledger: Ledger,
     /// Tenants whose own file was read.
     read: BTreeSet<Arc<str>>,
+    /// Absent owners who have rows.
+    sightings: BTreeSet<Sighting>,
+}
+
+/// What one row database holds.
+struct PartitionRead {
+    ledger: Ledger,
+    candidates: Vec<Candidate>,
+    /// Absent owners who have rows here.
+    sightings: BTreeSet<Sighting>,
+    /// Their rows that stay for now.
+    settling: u64,
 }
 
 /// What is known of the owner of a namespace.
@@ -122,10 +140,16 @@ impl Sweep<'_> {
         let mut rows = RowsRead {
             ledger: Ledger::default(),
             read: BTreeSet::new(),
+            sightings: BTreeSet::new(),
         };
         self.view
             .each_partition(cx, plan, |plan, partition, snapshot| {
-                let (ledger, mut candidates) = self.read_partition(snapshot)?;
+                let PartitionRead {
+                    ledger,
+                    mut candidates,
+                    sightings,
+                    settling,
+                } = self.read_partition(snapshot)?;
                 candidates.retain(|candidate| !self.view.is_gone(&partition.name, &candidate.id));
                 let broken = snapshot.broken_chains()?;
                 let targets =
@@ -137,6 +161,8 @@ impl Sweep<'_> {
                 );
                 plan.found(Finding::WithoutNamespace, ledger.without_namespace);
                 plan.found(Finding::BrokenChain, broken);
+                plan.found(Finding::Settling, settling);
+                rows.sightings.extend(sightings);
                 rows.ledger.append(ledger);
                 rows.read.extend(partition.tenant.clone());
                 Ok(())
@@ -145,7 +171,7 @@ impl Sweep<'_> {
         Ok(rows)
     }
 
-    fn read_partition(&self, snapshot: &Snapshot) -> Result<(Ledger, Vec<Candidate>), RowError> {
+    fn read_partition(&self, snapshot: &Snapshot) -> Result<PartitionRead, RowError> {
         // Without vectors there is no rule and no point to miss; the rows of deleted owners still go.
         let config = self.view.config();
         let point_id = config
@@ -158,12 +184,27 @@ impl Sweep<'_> {
         };
         let mut known: BTreeMap<Namespace, Owner> = BTreeMap::new();
         let mut candidates = Vec::new();
+        let mut sightings = BTreeSet::new();
+        let mut settling = 0;
         let ledger = Ledger::read(&rule, snapshot, self.view.now(), |memory, namespace| {
             let owner = *known
                 .entry(namespace.clone())
                 .or_insert_with(|| self.owner(namespace));
-            if let (Owner::Deleted(at), Some(id)) = (owner, memory.id.clone()) {
-                let reason = Reason::OwnerDeleted { at };
+            let reason = match owner {
+                Owner::Deleted(at) => Reason::OwnerDeleted { at },
+                Owner::Unknown if self.removes_absent() => {
+                    let sighting = Sighting::of_owner(namespace);
+                    let is_settled = self.is_settled(&sighting);
+                    sightings.insert(sighting);
+                    if !is_settled {
+                        settling += 1;
+                        return;
+                    }
+                    Reason::OwnerUnknown
+                }
+                _ => return,
+            };
+            if let Some(id) = memory.id.clone() {
                 candidates.push(Candidate {
                     id,
                     namespace: namespace.clone(),
@@ -171,7 +212,25 @@ impl Sweep<'_> {
                 });
             }
         })?;
-        Ok((ledger, candidates))
+        Ok(PartitionRead {
+            ledger,
+            candidates,
+            sightings,
+            settling,
+        })
+    }
+
+    /// Whether the rows of absent owners go.
+    fn removes_absent(&self) -> bool {
+        let owners = self.view.config().owners.as_ref();
+        owners.is_some_and(|owners| owners.removes_absent)
+    }
+
+    /// Whether what is absent was seen so long enough ago.
+    fn is_settled(&self, sighting: &Sighting) -> bool {
+        let now = self.view.now();
+        let first_seen = self.view.seen_since(sighting).unwrap_or(now).min(now);
+        is_past(first_seen, signed(self.settings.settle), now)
     }
 
     fn read_points(
@@ -431,10 +490,9 @@ impl Absent<'_> {
     fn has_settled(&self, namespace: &Namespace, head: &PointHead) -> bool {
         let now = self.sweep.view.now();
         let first_seen = self.first_seen(namespace, &head.id);
-        let born = head
-            .payload
-            .get(ledger::CREATED_AT)
-            .and_then(payload_time)
+        let born = ledger::CREATED_AT
+            .iter()
+            .find_map(|key| payload_time(head.payload.get(*key)?))
             .unwrap_or(first_seen)
             .min(first_seen);
         is_past(first_seen, signed(self.sweep.settings.settle), now)

@@ -15,6 +15,7 @@ use crate::store::traces::Trace;
 mod payload;
 pub mod point_id;
 pub mod qdrant;
+mod spelled;
 pub mod sqlite;
 
 use crate::store::copies::PointCopies;
@@ -31,16 +32,16 @@ pub fn open(
     stop: &Stop,
 ) -> Result<Box<dyn VectorStore>, VectorError> {
     let key = config.namespace_key.as_str();
+    let spelling = config.spelling.as_ref();
     Ok(match &config.backend {
-        config::Backend::Qdrant(server) => {
-            Box::new(qdrant::QdrantVectors::connect(server, key, stop.clone())?)
-        }
-        config::Backend::Sqlite(table) => Box::new(sqlite::SqliteVectors::open(
-            table,
-            key,
-            access,
-            stop.clone(),
-        )?),
+        config::Backend::Qdrant(server) => spelled::wrap(
+            qdrant::QdrantVectors::connect(server, key, stop.clone())?,
+            spelling,
+        ),
+        config::Backend::Sqlite(table) => spelled::wrap(
+            sqlite::SqliteVectors::open(table, key, access, stop.clone())?,
+            spelling,
+        ),
     })
 }
 
@@ -421,6 +422,7 @@ mod tests {
         let mut vectors = config::Vectors {
             backend: config::Backend::Sqlite(table),
             namespace_key: "ns".into(),
+            spelling: None,
             point_id: config::PointRule::Integer,
         };
         let store = open(&vectors, Access::Read, &Stop::default()).unwrap();

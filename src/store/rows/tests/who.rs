@@ -9,6 +9,7 @@ fn owners(deleted_at: Option<&str>) -> config::Owners {
         table: "users".into(),
         id: "id".into(),
         deleted_at: deleted_at.map(source),
+        removes_absent: false,
     }
 }
 

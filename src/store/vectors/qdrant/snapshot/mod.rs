@@ -23,12 +23,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use ureq::http::Method;
 
-use super::QdrantVectors;
 use crate::clock::Timestamp;
 use crate::config;
 use crate::stop::Stop;
 use crate::store::copies::{CopiedFile, CopiedPoints, CopyError, Count, PointCopies, count_points};
-use crate::store::vectors::VectorError;
+use crate::store::sqlite::Access;
+use crate::store::vectors::{self, VectorError};
 use cluster::Node;
 use http::{Ask, Http, Patience};
 use server::{Server, Upload};
@@ -286,10 +286,12 @@ impl QdrantCopies {
     }
 
     fn count_in(&self, collection: &str) -> Result<Count, CopyError> {
-        let config = self.config_of(collection);
-        let key = &self.vectors.namespace_key;
-        let points = QdrantVectors::connect(&config, key, self.stop.clone())?;
-        Ok(count_points(&points)?)
+        let vectors = config::Vectors {
+            backend: config::Backend::Qdrant(self.config_of(collection)),
+            ..self.vectors.clone()
+        };
+        let points = vectors::open(&vectors, Access::Read, &self.stop)?;
+        Ok(count_points(&*points)?)
     }
 
     fn config_of(&self, collection: &str) -> config::Qdrant {

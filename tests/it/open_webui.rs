@@ -1,0 +1,285 @@
+//! The presets of Open WebUI on stores with everything that goes wrong there.
+
+use std::collections::BTreeSet;
+
+use hypnos::config::presets;
+use rusqlite::params;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::site::{Everything, Site, id};
+use crate::support::{DAY, now};
+
+/// Users who are there.
+const LIVING: usize = 12;
+/// Memories of each.
+const EACH: usize = 45;
+const SHARED: &str = "open-webui_memories";
+
+/// What a store should be like at the end.
+struct Expected {
+    rows: BTreeSet<String>,
+    points: Everything,
+}
+
+fn user(number: usize) -> String {
+    id("user", number).to_string()
+}
+
+fn add_user(site: &Site, number: usize) {
+    let sql = "INSERT INTO user(id, email, name, role, created_at, updated_at) VALUES(?1, ?1 || '@example.org', 'n', 'user', 1, 1)";
+    site.rows().execute(sql, [user(number)]).unwrap();
+}
+
+/// The payload of a memory's point: older ones carry nothing but the time of their creation.
+fn payload(text: &str, path: Option<&str>, tenant: Option<&str>, is_old: bool) -> Value {
+    let at = now() - 30 * DAY;
+    let mut payload = match (is_old, path) {
+        (true, _) => json!({"text": text, "metadata": {"created_at": at}}),
+        (false, None) => {
+            json!({"text": text, "metadata": {"created_at": at, "updated_at": at, "type": "context"}})
+        }
+        (false, Some(path)) => json!({
+            "text": format!("{path}\n{text}"),
+            "metadata": {"created_at": at, "updated_at": at, "type": "context", "path": path},
+        }),
+    };
+    if let Some(tenant) = tenant {
+        payload["tenant_id"] = json!(tenant);
+    }
+    payload
+}
+
+/// Writes the rows of some memories, and returns their points.
+fn memories(
+    site: &Site,
+    of: usize,
+    count: usize,
+    tenant: Option<&str>,
+    is_legacy: bool,
+) -> Vec<(Uuid, Value)> {
+    let mut db = site.rows();
+    let tx = db.transaction().unwrap();
+    let mut points = Vec::new();
+    for number in 0..count {
+        let memory = id(&format!("memory/{of}"), number);
+        let text = format!("fact {memory} of {of}");
+        let path = (number % 5 == 0 && !is_legacy).then_some("people/notes.md");
+        let at = now() - 30 * DAY;
+        if is_legacy {
+            let sql = "INSERT INTO memory(id, user_id, content, updated_at, created_at) VALUES(?1, ?2, ?3, ?4, ?4)";
+            tx.execute(sql, params![memory.to_string(), user(of), text, at])
+        } else {
+            let sql = "INSERT INTO memory(id, user_id, path, content, meta, updated_at, created_at) VALUES(?1, ?2, ?3, ?4, '{}', ?5, ?5)";
+            tx.execute(sql, params![memory.to_string(), user(of), path, text, at])
+        }
+        .unwrap();
+        points.push((memory, payload(&text, path, tenant, number % 3 == 0)));
+    }
+    tx.commit().unwrap();
+    points
+}
+
+/// Points whose row was deleted, and whose point was not.
+fn leftovers(of: usize, count: usize, tenant: Option<&str>) -> Vec<(Uuid, Value)> {
+    let one = |number| {
+        let text = format!("deleted {number} of {of}");
+        (
+            id(&format!("leftover/{of}"), number),
+            payload(&text, None, tenant, true),
+        )
+    };
+    (0..count).map(one).collect()
+}
+
+fn ids(points: &[(Uuid, Value)]) -> BTreeSet<Uuid> {
+    points.iter().map(|(id, _)| *id).collect()
+}
+
+/// Fills a store with every drift that is known of Open WebUI, and with much that is none of a memory worker's business.
+fn fill(
+    site: &Site,
+    is_legacy: bool,
+    collection_of: impl Fn(usize) -> String,
+    in_payload: bool,
+) -> Expected {
+    let mut doomed: BTreeSet<Uuid> = BTreeSet::new();
+    let mut rows = BTreeSet::new();
+    for of in 0..LIVING + 3 {
+        let tenant = in_payload.then(|| format!("user-memory-{}", user(of)));
+        let tenant = tenant.as_deref();
+        let collection = collection_of(of);
+        if !in_payload {
+            site.collection(&collection, &[]);
+        }
+        let points = match of {
+            _ if of < LIVING => {
+                add_user(site, of);
+                let points = memories(site, of, EACH, tenant, is_legacy);
+                rows.extend(points.iter().map(|(id, _)| id.to_string()));
+                points
+            }
+            // Removed, with rows and points; the last one with points alone.
+            _ if of < LIVING + 2 => memories(site, of, 15, tenant, is_legacy),
+            _ => Vec::new(),
+        };
+        if of >= LIVING {
+            doomed.extend(ids(&points));
+        }
+        site.put(&collection, &points);
+        let left = leftovers(of, if of < LIVING { of % 4 } else { 5 }, tenant);
+        doomed.extend(ids(&left));
+        site.put(&collection, &left);
+    }
+    strangers(site);
+    let mut points = site.points();
+    for of in points.values_mut() {
+        of.retain(|id, _| !doomed.contains(id));
+    }
+    Expected { rows, points }
+}
+
+/// Files and knowledge, in their own collections and among the memories: of the same form, and of other kinds.
+fn strangers(site: &Site) {
+    for sibling in [
+        "open-webui_files",
+        "open-webui_knowledge",
+        "open-webui_web-search",
+    ] {
+        site.collection(sibling, &["tenant_id"]);
+        let points: Vec<_> = (0..10)
+            .map(|number| {
+                let tenant = match number % 3 {
+                    0 => format!("user-memory-{}", user(99)),
+                    1 => format!("file-{}", id("file", number)),
+                    _ => id("knowledge", number).to_string(),
+                };
+                let payload = json!({"text": "a page", "metadata": {"file_id": id("file", number).to_string(), "hash": "h"}, "tenant_id": tenant});
+                (id(sibling, number), payload)
+            })
+            .collect();
+        site.put(sibling, &points);
+    }
+}
+
+fn row_ids(site: &Site) -> BTreeSet<String> {
+    let db = site.rows();
+    let mut read = db.prepare("SELECT id FROM memory").unwrap();
+    let ids = read.query_map([], |row| row.get(0)).unwrap();
+    ids.map(Result::unwrap).collect()
+}
+
+/// Two nights to no drift, a third one idle, and back again.
+fn nights(site: &Site, expected: &Expected) {
+    let before = site.everything();
+    let first = site.night().expect(0);
+    assert_eq!(first.pass("orphans")["outcome"], "idle", "{first:#?}");
+    assert!(
+        site.everything() == before,
+        "what is absent is believed on its second sighting"
+    );
+    let second = site.at(21).night().expect(0);
+    assert_eq!(row_ids(site), expected.rows, "{second:#?}");
+    assert!(site.points() == expected.points, "{second:#?}");
+    let left = site.everything();
+    let _ = site.at(42).night().expect(0).all_passes("idle");
+    assert!(site.everything() == left);
+    let drift = site.drift(0);
+    for kind in ["row_without_point", "point_without_row"] {
+        assert_eq!(drift[kind], 0, "{drift}");
+    }
+    let undo = site.run(&[
+        "undo",
+        second.objects("run")[0]["run"].as_str().unwrap(),
+        "--json",
+    ]);
+    assert!(site.everything() == before, "{undo:#?}");
+}
+
+fn shared(is_legacy: bool) -> (Site, Expected) {
+    let ddl = presets::find("open-webui").unwrap().ddl;
+    let ddl = if is_legacy {
+        ddl.replace("type VARCHAR NOT NULL DEFAULT 'context', path TEXT, ", "")
+            .replace(
+                "meta JSON, updated_at BIGINT, created_at BIGINT);",
+                "updated_at BIGINT, created_at BIGINT);",
+            )
+    } else {
+        ddl.to_owned()
+    };
+    let site = Site::new("webui.db", &ddl, "open-webui", "");
+    site.collection(SHARED, &["tenant_id"]);
+    // In the same collection, too.
+    let foreign: Vec<_> = (0..30)
+        .map(|number| {
+            let tenant = match number % 5 {
+                0 => json!(format!("file-{}", id("file", number))),
+                1 => json!(id("knowledge", number).to_string()),
+                2 => json!("user-memory-"),
+                3 => json!(format!("user:{}", user(0))),
+                _ => json!([format!("user-memory-{}", user(0)), "file-1"]),
+            };
+            (
+                id("foreign", number),
+                json!({"text": "a page", "metadata": {"hash": "h"}, "tenant_id": tenant}),
+            )
+        })
+        .collect();
+    site.put(SHARED, &foreign);
+    let expected = fill(&site, is_legacy, |_| SHARED.to_owned(), true);
+    (site, expected)
+}
+
+#[test]
+fn one_collection_for_all() {
+    for is_legacy in [false, true] {
+        let (site, expected) = shared(is_legacy);
+        let drift = site.drift(3);
+        // Of the twelve users and the three removed ones.
+        assert_eq!(drift["point_without_row"], 18 + 15, "{drift}");
+        nights(&site, &expected);
+    }
+}
+
+/// Tables of the first versions have no primary key: nobody could say which row is which.
+#[test]
+fn a_table_without_a_key_is_refused() {
+    let ddl = presets::find("open-webui").unwrap().ddl;
+    let site = Site::new(
+        "webui.db",
+        &ddl.replace("NOT NULL PRIMARY KEY, user_id", "NOT NULL, user_id"),
+        "open-webui",
+        "",
+    );
+    site.collection(SHARED, &["tenant_id"]);
+    add_user(&site, 1);
+    let points = memories(&site, 1, 5, Some("x"), false);
+    site.put(SHARED, &points);
+    let before = site.everything();
+    let night = site.night().expect(10);
+    assert!(night.stdout.contains("cannot be the id"), "{night:#?}");
+    assert!(site.everything() == before);
+}
+
+/// A user who is back before the second sighting keeps everything, and so does everybody when nobody is in the table.
+#[test]
+fn users_who_come_back_or_are_all_gone_keep_their_memories() {
+    let (site, _) = shared(false);
+    let before = site.everything();
+    site.night().expect(0);
+    site.rows()
+        .execute("CREATE TABLE aside AS SELECT * FROM user", [])
+        .unwrap();
+    site.rows().execute("DELETE FROM user", []).unwrap();
+    let night = site.at(21).night();
+    assert_eq!(night.pass("orphans")["outcome"], "refused", "{night:#?}");
+    site.rows()
+        .execute_batch("INSERT INTO user SELECT * FROM aside; DROP TABLE aside")
+        .unwrap();
+    assert!(site.everything() == before);
+    add_user(&site, LIVING);
+    site.at(42).night().expect(0);
+    let kept = row_ids(&site);
+    assert!(kept.contains(&id(&format!("memory/{LIVING}"), 3).to_string()));
+    assert!(!kept.contains(&id(&format!("memory/{}", LIVING + 1), 3).to_string()));
+}
