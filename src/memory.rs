@@ -307,6 +307,12 @@ pub struct Memory {
     pub trust: Option<f64>,
     /// The text of the column that holds the id of its point, for schemas that have one.
     pub point: Option<String>,
+    /// Whether the row is something else than a memory (`where` is false): its point is left, and it is no pass's business.
+    pub is_other: bool,
+    /// Whether the application hides it (`live` is false).
+    pub is_withdrawn: bool,
+    /// Whether it has a point as long as it is not hidden (`point`).
+    pub needs_point: bool,
 }
 
 impl Memory {
@@ -334,14 +340,18 @@ impl Memory {
             pinned: false,
             trust: None,
             point: None,
+            is_other: false,
+            is_withdrawn: false,
+            needs_point: true,
         }
     }
 
-    /// Whether it is hidden at `now`: superseded, soft-deleted, or no longer true. Hidden memories need no point.
+    /// Whether it is hidden at `now`: superseded, soft-deleted, withdrawn, or no longer true. Hidden memories need no point.
     #[must_use]
     pub fn is_hidden(&self, now: Timestamp) -> bool {
         let past = |moment: Moment| moment.latest().is_some_and(|at| at <= now);
-        self.superseded_by.is_some()
+        self.is_withdrawn
+            || self.superseded_by.is_some()
             || !matches!(self.deleted_at, Moment::Absent)
             || past(self.valid_to)
     }

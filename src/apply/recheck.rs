@@ -82,7 +82,7 @@ impl<'a> Recheck<'a> {
         let mut called = HashSet::new();
         let mut linked: HashMap<Namespace, Vec<String>> = HashMap::new();
         reader.snapshot(|snapshot| {
-            snapshot.scan(&[Role::Point], &mut |memory| {
+            snapshot.scan_rows(&[Role::Point], &mut |memory| {
                 match rule.derive(&memory) {
                     // Whose row it is does not matter: it calls for the point.
                     Derived::Id(point) if self.watched.contains(&point) => {

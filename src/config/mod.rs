@@ -125,8 +125,14 @@ pub struct Rows {
     pub path: String,
     /// The table of memories.
     pub table: String,
-    /// The key column.
-    pub id: String,
+    /// The key columns: one, or several that are the key together.
+    pub id: Vec<String>,
+    /// Which rows of the table are memories, where not all are: those of which it is true.
+    pub filter: Option<Source>,
+    /// Which memories the application still shows, where it hides some: those of which it is true.
+    pub live: Option<Source>,
+    /// Which memories need a point, where not all do: those of which it is true.
+    pub point: Option<Source>,
     /// The column that names the owner, as a plain source; `None` when the path does, or when all rows share one
     /// namespace.
     pub tenant: Option<Source>,

@@ -10,10 +10,13 @@ use toml::de::DeTable;
 use super::problem::{Problem, SyntaxError};
 use super::reader::{Key, Reader, join, parse};
 
-/// The name of a key in the file: that of the field, but for the one that Rust reserves.
+/// The name of a key in the file: that of the field, but for those that Rust reserves.
 macro_rules! key_name {
     (memory_type) => {
         "type"
+    };
+    (filter) => {
+        "where"
     };
     ($key:ident) => {
         stringify!($key)
@@ -228,8 +231,14 @@ section! {
             preset,
             /// The table of memories.
             table,
-            /// Its key column.
+            /// The key column, or a list of those that are the key together.
             id,
+            /// Which rows of the table are memories.
+            filter,
+            /// Which memories the application still shows.
+            live,
+            /// Which memories need a point.
+            point,
             /// The column that names the owner.
             tenant,
             /// The text.

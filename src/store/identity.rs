@@ -26,12 +26,17 @@ impl Identity {
             identity.set("rows.path", &rows.path);
         }
         identity.set("rows.table", &rows.table);
-        identity.set("rows.id", &rows.id);
+        identity.set("rows.id", &rows.id.join(", "));
         identity.set("rows.namespace", &rows.namespace);
         identity.set(
             "rows.tenant",
             &rows.tenant.as_ref().map_or_else(String::new, spelled),
         );
+        for (name, condition) in [("rows.where", &rows.filter), ("rows.live", &rows.live)] {
+            if let Some(condition) = condition {
+                identity.set(name, &spelled(condition));
+            }
+        }
         // What marks are written to.
         for (name, role) in [
             ("rows.valid_to", Role::ValidTo),

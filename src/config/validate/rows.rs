@@ -43,7 +43,10 @@ pub(super) fn rows(
         points: None,
         path,
         table: checks.text(&raw.table, table, "the name of a table"),
-        id: checks.text(&raw.id, "id", "the name of a column"),
+        id: key_columns(&raw.id, checks),
+        filter: source(&raw.filter, Kind::Value, checks),
+        live: source(&raw.live, Kind::Value, checks),
+        point: source(&raw.point, Kind::Value, checks),
         tenant: source(&raw.tenant, Kind::Tenant, checks),
         namespace,
         roles: roles(raw, checks),
@@ -125,6 +128,23 @@ fn namespace_of(key: &Key, has_tenants: bool, checks: &mut Checks) -> (String, O
         .then(|| scope_of(&namespace, has_tenants));
     let scope = scope.flatten().map(str::to_owned);
     (namespace, scope)
+}
+
+/// The columns of a key: one name, or a list of them.
+pub(super) fn key_columns(key: &Key, checks: &mut Checks) -> Vec<String> {
+    let allowed = "the name of a column, or a list of the names of those that are the key together";
+    checks.value(key, vec!["id".to_owned()], allowed, |value| {
+        let name = |value: &toml::Value| {
+            let name = value.as_str()?;
+            let is_name = !name.trim().is_empty() && !name.contains(char::is_control);
+            is_name.then(|| name.to_owned())
+        };
+        match value.as_array() {
+            None => Some(vec![name(value)?]),
+            Some(names) if names.is_empty() => None,
+            Some(names) => names.iter().map(name).collect(),
+        }
+    })
 }
 
 /// A source, or none where an empty string or nothing is written.

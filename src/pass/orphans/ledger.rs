@@ -69,7 +69,11 @@ impl Ledger {
         mut each: impl FnMut(&Memory, &Namespace),
     ) -> Result<Self, RowError> {
         let mut ledger = Self::default();
-        snapshot.scan(&ROLES, &mut |memory| {
+        snapshot.scan_rows(&ROLES, &mut |memory| {
+            if memory.is_other {
+                ledger.enter_other(rule, &memory);
+                return ControlFlow::Continue(());
+            }
             ledger.rows += 1;
             ledger.enter(rule, &memory, now);
             if let Some(namespace) = &memory.namespace {
@@ -81,16 +85,26 @@ impl Ledger {
     }
 
     fn enter(&mut self, rule: &Rule<'_>, memory: &Memory, now: Timestamp) {
-        let needs_point = !memory.is_hidden(now);
-        let entry = Entry {
-            needs_point: needs_point && memory.namespace.is_some(),
-            seen: false,
-        };
-        match (&memory.namespace, needs_point) {
+        let is_live = !memory.is_hidden(now);
+        let needs_point = is_live && memory.needs_point;
+        match (&memory.namespace, is_live) {
             (None, _) => self.without_namespace += 1,
             (Some(namespace), true) => *self.live.entry(namespace.normal()).or_default() += 1,
             (Some(_), false) => {}
         }
+        self.call(rule, memory, needs_point);
+    }
+
+    /// Enters a row that is no memory: nobody misses its point, and nobody takes it.
+    fn enter_other(&mut self, rule: &Rule<'_>, memory: &Memory) {
+        self.call(rule, memory, false);
+    }
+
+    fn call(&mut self, rule: &Rule<'_>, memory: &Memory, needs_point: bool) {
+        let entry = Entry {
+            needs_point: needs_point && memory.namespace.is_some(),
+            seen: false,
+        };
         match (rule.derive(memory), &memory.namespace) {
             (Derived::Id(point), _) => self.by_id.push((point, entry)),
             (Derived::ByPayload { value, .. }, Some(namespace)) => {
@@ -259,7 +273,10 @@ mod tests {
             points: None,
             path: "memory.db".into(),
             table: "memories".into(),
-            id: "id".into(),
+            id: vec!["id".into()],
+            filter: None,
+            live: None,
+            point: None,
             tenant: None,
             namespace: "user:{tenant}".into(),
             roles: Vec::new(),

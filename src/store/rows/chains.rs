@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Connection;
 
 use super::mapping::{Mapping, Namespaces};
-use super::{schema, value};
+use super::value;
 use crate::memory::{MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
 use crate::store::image::RowImage;
@@ -63,26 +63,27 @@ impl<'a> Chains<'a> {
             return Ok(chains);
         }
         let mut statement = conn.prepare_cached(&format!(
-            "SELECT id, newer, older FROM (SELECT {} AS id, {} AS newer, {} AS older FROM {})
+            "SELECT id, newer, older FROM (SELECT {} AS id, {} AS newer, {} AS older FROM {} WHERE {})
              WHERE newer IS NOT NULL OR older IS NOT NULL",
-            schema::quoted(&mapping.id),
+            mapping.id.expression(),
             superseded_by.as_deref().unwrap_or("NULL"),
             supersedes.as_deref().unwrap_or("NULL"),
-            mapping.from()
+            mapping.from(),
+            mapping.is_memory()
         ))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let Some(id) = value::id_of(row.get_ref(0)?) else {
                 continue;
             };
-            if let Some(newer) = value::reference_of(row.get_ref(1)?, mapping.ids) {
+            if let Some(newer) = value::reference_of(row.get_ref(1)?, mapping.id.affinity) {
                 let older = Older {
                     id: id.clone(),
                     says_so: true,
                 };
                 chains.older.entry(newer).or_default().push(older);
             }
-            if let Some(older) = value::reference_of(row.get_ref(2)?, mapping.ids) {
+            if let Some(older) = value::reference_of(row.get_ref(2)?, mapping.id.affinity) {
                 let older = Older {
                     id: older,
                     says_so: false,

@@ -156,7 +156,7 @@ impl Dependents {
             OnDelete::Forbid => true,
             OnDelete::Set(_) => edge.child == self.memories,
             OnDelete::Cascade => {
-                let follows_ids = edge.is_supersession && edge.keys == [mapping.id.as_str()];
+                let follows_ids = edge.is_supersession && edge.keys == mapping.id.columns;
                 edge.child == self.memories && !follows_ids
             }
         })

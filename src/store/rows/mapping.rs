@@ -11,9 +11,10 @@ use rusqlite::Connection;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use super::key::Key;
 use super::reader::message_of;
 use super::schema::{self, Table, quoted};
-use super::value::{self, Affinity};
+use super::value;
 use super::{RowError, time};
 use crate::config::{self, Origin, Source, TimeFormat};
 use crate::memory::{Memory, MemoryId, Namespace, Role, TimeToLive, Version};
@@ -27,10 +28,14 @@ pub(super) const TENANT: &str = "{tenant}";
 pub(super) struct Mapping {
     /// The table of memories.
     pub(super) table: Table,
-    /// The key column, as the schema spells it.
-    pub(super) id: String,
-    /// What the key column makes of values.
-    pub(super) ids: Affinity,
+    /// The key.
+    pub(super) id: Key,
+    /// The condition that a row is a memory, where not every one is.
+    filter: Option<String>,
+    /// The condition that the application shows a memory.
+    live: Option<String>,
+    /// The condition that a memory needs a point.
+    point: Option<String>,
     tenant: Option<String>,
     namespace: String,
     partition_tenant: Option<Arc<str>>,
@@ -67,22 +72,21 @@ impl Mapping {
         partition_tenant: Option<&Arc<str>>,
     ) -> Result<Self, RowError> {
         let table = find_table(conn, tables, &rows.table)?;
-        let columns = rows
-            .tenant
-            .iter()
-            .chain(rows.roles.iter().map(|(_, source)| source));
+        let columns = [&rows.tenant, &rows.filter, &rows.live, &rows.point];
+        let columns = columns.into_iter().flatten();
         let needed = columns
+            .chain(rows.roles.iter().map(|(_, source)| source))
             .filter(|source| !source.optional)
             .filter_map(Source::column);
-        require_columns(table, std::iter::once(rows.id.as_str()).chain(needed))?;
-        let id = find_column(table, &rows.id)?;
-        if id.generated {
+        require_columns(table, rows.id.iter().map(String::as_str).chain(needed))?;
+        let id = Key::bind(conn, table, &rows.id)?;
+        let chain = [Role::SupersededBy, Role::Supersedes];
+        if id.only().is_none() && chain.iter().any(|role| rows.source(*role).is_some()) {
             return Err(RowError::schema(format!(
-                "column {:?} of table {:?} is generated, and cannot be the id",
-                id.name, table.name
+                "the id of table {:?} is of several columns: no column can refer to it as superseded_by or supersedes",
+                table.name
             )));
         }
-        require_unique(conn, table, &id.name)?;
         let tenant = match &rows.tenant {
             Some(source) => Some(
                 bind_source(conn, table, source)?
@@ -107,15 +111,18 @@ impl Mapping {
         }
         let essence = essence(table, rows);
         let image_sql = format!(
-            "SELECT {id}, {}, {} FROM {} AS m WHERE {id} = ?1",
+            "SELECT {}, {}, {} FROM {} AS m WHERE {}",
+            id.expression(),
             tenant.as_deref().unwrap_or("NULL"),
             table.image_list(),
             quoted(&table.name),
-            id = quoted(&id.name),
+            id.condition(1),
         );
         Ok(Self {
-            id: id.name.clone(),
-            ids: id.affinity,
+            id,
+            filter: bind_condition(conn, table, rows.filter.as_ref())?,
+            live: bind_condition(conn, table, rows.live.as_ref())?,
+            point: bind_condition(conn, table, rows.point.as_ref())?,
             table: table.clone(),
             tenant,
             namespace: rows.namespace.clone(),
@@ -165,14 +172,26 @@ impl Mapping {
         ))
     }
 
-    /// `SELECT` of id, tenant and the roles asked for, as [`Self::memory`] reads them.
+    /// `SELECT` of id, tenant, the three conditions and the roles asked for, as [`Self::memory`] reads them, of every row
+    /// of the table.
     pub(super) fn select_sql(&self, roles: &[Role]) -> String {
-        let mut list = format!("{}, {}", quoted(&self.id), self.tenant_expression());
-        for role in roles {
+        let mut list = format!("{}, {}", self.id.expression(), self.tenant_expression());
+        let conditions = [&self.filter, &self.live, &self.point];
+        let conditions = conditions.map(|condition| condition.as_deref().unwrap_or("1"));
+        let roles = roles.iter().map(|role| {
+            self.role(*role)
+                .map_or("NULL", |bound| bound.expression.as_str())
+        });
+        for expression in conditions.into_iter().chain(roles) {
             list.push_str(", ");
-            list.push_str(self.role(*role).map_or("NULL", |bound| &bound.expression));
+            list.push_str(expression);
         }
         format!("SELECT {list} FROM {}", self.from())
+    }
+
+    /// The condition that a row is a memory.
+    pub(super) fn is_memory(&self) -> &str {
+        self.filter.as_deref().unwrap_or("1")
     }
 
     /// Every statement that reads memories.
@@ -190,9 +209,12 @@ impl Mapping {
     ) -> rusqlite::Result<Memory> {
         let mut memory = Memory::new(value::id_of(row.get_ref(0)?));
         memory.namespace = namespaces.of(row.get_ref(1)?);
+        memory.is_other = !row.get::<_, bool>(2)?;
+        memory.is_withdrawn = !row.get::<_, bool>(3)?;
+        memory.needs_point = row.get(4)?;
         for (index, role) in roles.iter().enumerate() {
             if let Some(bound) = role {
-                self.fill(&mut memory, bound, row.get_ref(index + 2)?);
+                self.fill(&mut memory, bound, row.get_ref(index + 5)?);
             }
         }
         Ok(memory)
@@ -201,7 +223,7 @@ impl Mapping {
     fn fill(&self, memory: &mut Memory, bound: &BoundRole, value: ValueRef<'_>) {
         let text = || value::text_of(value).map(std::borrow::Cow::into_owned);
         let moment = || time::decode(value, &bound.time);
-        let reference = || value::reference_of(value, self.ids);
+        let reference = || value::reference_of(value, self.id.affinity);
         match bound.role {
             Role::Content => memory.content = text(),
             Role::Type => memory.kind = text(),
@@ -258,7 +280,7 @@ impl Mapping {
         ids: &[MemoryId],
     ) -> Result<Vec<Memory>, RowError> {
         let read = || -> rusqlite::Result<Vec<Memory>> {
-            let sql = format!("{} WHERE {} = ?1", self.select_sql(roles), quoted(&self.id));
+            let sql = format!("{} WHERE {}", self.select_sql(roles), self.id.condition(1));
             let mut statement = conn.prepare_cached(&sql)?;
             let mut namespaces = self.namespaces();
             let sources = self.bound(roles);
@@ -335,7 +357,10 @@ fn essence(table: &Table, rows: &config::Rows) -> Vec<String> {
                 | Role::Salience
         )
     });
-    let sources = roles.map(|(_, source)| source).chain(&rows.tenant);
+    let conditions = [&rows.tenant, &rows.filter, &rows.live, &rows.point];
+    let sources = roles
+        .map(|(_, source)| source)
+        .chain(conditions.into_iter().flatten());
     let mut columns: Vec<String> = sources
         .filter_map(|source| table.column(source.column()?))
         .map(|column| column.name.clone())
@@ -429,6 +454,20 @@ pub(super) fn bind_source(
     Ok(Some(bound(name, own)))
 }
 
+/// The condition that a source says, in the words of SQL: what is not true, NULL too, is not met. `None` where there is
+/// none, or where it is optional and the schema lacks it: then every row meets it.
+fn bind_condition(
+    conn: &Connection,
+    table: &Table,
+    source: Option<&Source>,
+) -> Result<Option<String>, RowError> {
+    let Some(source) = source else {
+        return Ok(None);
+    };
+    let bound = bind_source(conn, table, source)?;
+    Ok(bound.map(|bound| format!("(({}) IS TRUE)", bound.expression)))
+}
+
 /// The expression of a source that is one; `None` when it is none, or is optional and names what the schema lacks.
 fn bind_sql(conn: &Connection, table: &Table, source: &Source) -> Result<Option<String>, RowError> {
     let Origin::Sql(expression) = &source.origin else {
@@ -485,28 +524,4 @@ fn json_expression(conn: &Connection, column: &str, path: &str) -> Result<String
     Ok(format!(
         "CASE WHEN json_valid({column}, 9) THEN json_extract({column}, '{path}') END"
     ))
-}
-
-/// Whether a column tells the rows of its table apart.
-fn require_unique(conn: &Connection, table: &Table, column: &str) -> Result<(), RowError> {
-    if let [primary] = table.primary()[..]
-        && primary.name == column
-    {
-        return Ok(());
-    }
-    let unique = conn.query_row(
-        "SELECT EXISTS (
-            SELECT 1 FROM pragma_index_list(?1) AS i
-            WHERE i.\"unique\" AND NOT i.partial
-              AND (SELECT group_concat(name, char(0)) FROM pragma_index_info(i.name)) = ?2)",
-        [&table.name, column],
-        |row| row.get::<_, bool>(0),
-    );
-    if unique.map_err(RowError::sqlite("list the indexes"))? {
-        return Ok(());
-    }
-    Err(RowError::schema(format!(
-        "column {column:?} of table {:?} is neither its primary key nor unique, and cannot be the id",
-        table.name
-    )))
 }

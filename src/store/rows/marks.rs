@@ -101,7 +101,7 @@ impl Mapping {
                 Moment::Absent | Moment::Unreadable => false,
             },
             Mark::Superseded { by } => {
-                value::reference_of(value::as_ref(value), self.ids).as_ref() == Some(by)
+                value::reference_of(value::as_ref(value), self.id.affinity).as_ref() == Some(by)
             }
         }
     }
@@ -275,11 +275,7 @@ impl Writer {
         else {
             return Ok(false);
         };
-        let Some(id) = hidden
-            .get(&mapping.id)
-            .map(value::as_ref)
-            .and_then(value::id_of)
-        else {
+        let Some(id) = mapping.id.of(hidden) else {
             return Ok(false);
         };
         let theirs = mapping.fetch_with_namespace(&self.conn, &id, &mut namespaces)?;
@@ -289,7 +285,7 @@ impl Writer {
                 .and_then(|role| row.get(role.column.as_deref()?));
             value.is_none_or(|value| match role {
                 Role::SupersededBy => {
-                    value::reference_of(value::as_ref(value), mapping.ids).is_none()
+                    value::reference_of(value::as_ref(value), mapping.id.affinity).is_none()
                 }
                 _ => value::is_blank(value::as_ref(value)) || *value == SqlValue::Integer(0),
             })
@@ -372,14 +368,14 @@ impl Writer {
             return Ok(None);
         }
         let sql = format!(
-            "SELECT {} FROM {} WHERE {} = ?1",
+            "SELECT {} FROM {} WHERE {}",
             created_at.expression(),
             mapping.from(),
-            quoted(&mapping.id)
+            mapping.id.condition(1)
         );
         self.conn
             .prepare_cached(&sql)?
-            .query_row([root.get(&mapping.id)], |row| {
+            .query_row([mapping.id.of(root)], |row| {
                 Ok(SqlValue::from(row.get_ref(0)?))
             })
             .optional()

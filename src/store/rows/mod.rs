@@ -23,6 +23,7 @@ mod chains;
 mod dependents;
 mod edges;
 mod error;
+mod key;
 mod loose;
 mod mapping;
 mod marks;

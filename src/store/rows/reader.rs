@@ -16,7 +16,7 @@ use super::dependents::{Dependents, Walk};
 use super::loose::{Loose, Scan};
 use super::mapping::{Mapping, Namespaces};
 use super::marks::Marks;
-use super::{Partition, RowError, open, schema, value};
+use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
@@ -105,8 +105,7 @@ impl Bound {
         row: &RowImage,
         namespaces: &mut Namespaces<'_>,
     ) -> rusqlite::Result<Option<Namespace>> {
-        let id = row.get(&self.mapping.id).map(value::as_ref);
-        let Some(id) = id.and_then(value::id_of) else {
+        let Some(id) = self.mapping.id.of(row) else {
             return Ok(None);
         };
         let found = self.mapping.fetch_with_namespace(conn, &id, namespaces)?;
@@ -364,9 +363,32 @@ impl Snapshot {
         visit: &mut dyn FnMut(Memory) -> ControlFlow<()>,
     ) -> Result<(), RowError> {
         let bound = self.bound();
-        let mapping = &bound.mapping;
+        self.visit_rows(&bound.mapping, roles, bound.mapping.is_memory(), visit)
+    }
+
+    /// The same over every row of the table, those that are something else than memories among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::scan`].
+    pub fn scan_rows(
+        &self,
+        roles: &[Role],
+        visit: &mut dyn FnMut(Memory) -> ControlFlow<()>,
+    ) -> Result<(), RowError> {
+        self.visit_rows(&self.bound().mapping, roles, "1", visit)
+    }
+
+    fn visit_rows(
+        &self,
+        mapping: &Mapping,
+        roles: &[Role],
+        condition: &str,
+        visit: &mut dyn FnMut(Memory) -> ControlFlow<()>,
+    ) -> Result<(), RowError> {
+        let sql = format!("{} WHERE {condition}", mapping.select_sql(roles));
         let mut scan = || -> rusqlite::Result<()> {
-            let mut statement = self.conn.prepare_cached(&mapping.select_sql(roles))?;
+            let mut statement = self.conn.prepare_cached(&sql)?;
             let mut namespaces = mapping.namespaces();
             let sources = mapping.bound(roles);
             let mut rows = statement.query([])?;
@@ -529,9 +551,10 @@ impl Snapshot {
         let mapping = &bound.mapping;
         let count = || -> rusqlite::Result<Census> {
             let mut statement = self.conn.prepare_cached(&format!(
-                "SELECT {}, count(*) FROM {} GROUP BY 1",
+                "SELECT {}, count(*) FROM {} WHERE {} GROUP BY 1",
                 mapping.tenant_expression(),
-                mapping.from()
+                mapping.from(),
+                mapping.is_memory()
             ))?;
             let mut namespaces = mapping.namespaces();
             let mut census = Census::default();
@@ -560,12 +583,13 @@ impl Snapshot {
             return Ok(0);
         };
         let sql = format!(
-            "SELECT count(*) FROM (SELECT {reference} AS newer FROM {table}) AS hidden
+            "SELECT count(*) FROM (SELECT {reference} AS newer FROM {table} WHERE {is_memory}) AS hidden
              WHERE newer IS NOT NULL AND NOT EXISTS
                (SELECT 1 FROM {other} AS other WHERE other.{id} = hidden.newer)",
             table = mapping.from(),
+            is_memory = mapping.is_memory(),
             other = schema::quoted(&mapping.table.name),
-            id = schema::quoted(&mapping.id),
+            id = mapping.id.expression(),
         );
         self.conn
             .query_row(&sql, [], |row| count_at(row, 0))

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, TransactionBehavior, params_from_iter};
 
+use super::RowError;
 use super::reader::{Bound, Snapshot};
 use super::writer::{Writer, refused};
-use super::{RowError, value};
 use crate::memory::{MemoryId, Role};
 use crate::plan::{Mark, Survivor};
 use crate::store::image::{RowImage, SqlValue, Unit};
@@ -326,12 +326,12 @@ impl Writer {
             return;
         };
         let mapping = &self.bound.mapping;
-        let id = (row.table == mapping.table.name)
-            .then(|| row.get(&mapping.id))
+        let memory = (row.table == mapping.table.name)
+            .then(|| mapping.id.of(row))
             .flatten();
         restored.left.push(LeftRow {
             table: row.table.clone(),
-            memory: id.and_then(|id| value::id_of(value::as_ref(id))),
+            memory,
             reason,
         });
     }

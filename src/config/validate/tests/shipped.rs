@@ -122,8 +122,8 @@ fn defaults_are_the_documented_ones() {
     };
     assert_eq!(store.rows.path, "/etc/hypnos/m.db");
     assert_eq!(
-        (store.rows.table.as_str(), store.rows.id.as_str()),
-        ("memories", "id")
+        (store.rows.table.as_str(), &store.rows.id[..]),
+        ("memories", &["id".to_owned()][..])
     );
     assert_eq!(store.rows.namespace, "world:public");
     assert!(store.rows.roles.is_empty() && store.rows.tenant.is_none());

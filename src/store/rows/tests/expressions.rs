@@ -104,3 +104,102 @@ fn what_an_expression_reads_is_never_written() {
     assert_eq!(after.len(), before.len() - 1);
     assert!(after.iter().all(|line| before.contains(line)));
 }
+
+#[test]
+fn which_rows_are_memories_which_are_shown_and_which_need_a_point() {
+    let mut world = World::new(
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, user_id, kind, state, pending);
+         INSERT INTO memories VALUES (1, 'ana', 'fact', 'active', 0), (2, 'ana', 'fact', 'deleted', 0),
+           (3, 'ana', 'note', 'active', 0), (4, 'bea', NULL, 'active', 0), (5, 'ana', 'fact', NULL, 1);",
+    )
+    .tenant("user_id");
+    world.rows.filter = Some(source("sql(m.kind = 'fact')"));
+    world.rows.live = Some(source("sql(m.state = 'active')"));
+    world.rows.point = Some(source("sql?(NOT m.pending)"));
+    let told = |memory: &Memory| {
+        (
+            memory.is_other,
+            memory.is_withdrawn,
+            memory.needs_point,
+            memory.is_hidden(instant("2026-01-01T00:00:00Z")),
+        )
+    };
+    let memories = scan(&world, &[]);
+    let told: Vec<_> = memories.iter().map(told).collect();
+    assert_eq!(
+        told,
+        [
+            (false, false, true, false),
+            (false, true, true, true),
+            // NULL is not active.
+            (false, true, false, true),
+        ]
+    );
+    // A row that is something else, or of which nobody can tell, is seen only by those that look for what calls for a point.
+    let mut others = Vec::new();
+    world.read(|snapshot| {
+        snapshot.scan_rows(&[], &mut |memory| {
+            others.extend(memory.is_other.then_some(memory.id));
+            ControlFlow::Continue(())
+        })
+    });
+    assert_eq!(others, [Some(n(3)), Some(n(4))]);
+    let census = world.read(Snapshot::census);
+    assert_eq!(
+        census.by_namespace.into_iter().collect::<Vec<_>>(),
+        [(user("ana"), 3)]
+    );
+
+    world.rows.point = Some(source("sql?(NOT m.no_such)"));
+    assert!(scan(&world, &[]).iter().all(|memory| memory.needs_point));
+}
+
+#[test]
+fn a_key_of_several_columns_is_one_id() {
+    let schema =
+        "CREATE TABLE memories(prefix TEXT, key TEXT, value TEXT, PRIMARY KEY(prefix, key));
+         CREATE TABLE extra(p TEXT, k TEXT, x, PRIMARY KEY(p, k, x),
+           FOREIGN KEY(p, k) REFERENCES memories(prefix, key) ON DELETE CASCADE);
+         INSERT INTO memories VALUES ('a', 'b', 'one'), ('a', 'c', 'two'), (x'00', 'c', 'blob');
+         INSERT INTO extra VALUES ('a', 'b', 1), ('a', 'b', 2), ('a', 'c', 3);";
+    let mut world = World::new(schema);
+    world.rows.id = vec!["prefix".into(), "key".into()];
+    let id = t(r#"["a","b"]"#);
+    let found: Vec<_> = scan(&world, &[]).into_iter().map(|m| m.id).collect();
+    assert_eq!(found, [Some(id.clone()), Some(t(r#"["a","c"]"#)), None]);
+    let before = world.dump();
+    let mut writer = world.writer();
+    let wanted = Wanted {
+        id,
+        behind: Vec::new(),
+    };
+    let unit = writer
+        .units(&[wanted], usize::MAX)
+        .unwrap()
+        .remove(0)
+        .unwrap();
+    assert_eq!(unit.children.len(), 2);
+    let units = [unit];
+    assert_eq!(writer.delete_units(&units).unwrap(), [Fate::Removed]);
+    assert_eq!(world.dump().len(), before.len() - 3);
+    let [unit] = units;
+    let restored = writer.put_back(&[unit.into()]).unwrap();
+    assert!(restored[0].is_back && restored[0].left.is_empty());
+    assert_eq!(world.dump(), before);
+
+    for (columns, said) in [
+        (
+            vec!["prefix".to_owned()],
+            "neither its primary key nor unique",
+        ),
+        (vec!["key".into(), "value".into()], "columns key, value"),
+    ] {
+        let mut world = World::new(schema);
+        world.rows.id = columns;
+        let error = world.try_reader().map(drop).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    world.rows.roles.push((Role::SupersededBy, source("value")));
+    let error = world.try_reader().map(drop).unwrap_err().to_string();
+    assert!(error.contains("no column can refer to it"), "{error}");
+}
