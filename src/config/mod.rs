@@ -142,6 +142,23 @@ pub struct Rows {
     pub roles: Vec<(Role, Source)>,
     /// The unit of the number in the ttl column, when there is one.
     pub ttl_unit: Duration,
+    /// Rows of other tables that go with a memory although no foreign key says so.
+    pub children: Vec<Child>,
+    /// The table of points, where it is in this database: what refers to a memory there is no row of it.
+    pub points_table: Option<String>,
+}
+
+/// Rows of another table that belong to a memory: `TABLE[?].COLUMN = COLUMN`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// Their table.
+    pub table: String,
+    /// Whether the live schema may lack it.
+    pub optional: bool,
+    /// The column that names the memory.
+    pub column: String,
+    /// The column of the memory that it holds.
+    pub key: String,
 }
 
 impl Rows {
@@ -286,8 +303,8 @@ pub struct Owners {
     pub path: Option<PathBuf>,
     /// The table.
     pub table: String,
-    /// The column with the owner's name as namespaces spell it.
-    pub id: String,
+    /// Where the owner's name is, as namespaces spell it.
+    pub id: Source,
     /// The column that marks a deleted owner, and when; `None` when owners are deleted by removing the row.
     pub deleted_at: Option<Source>,
     /// Whether the rows of an owner who is not in the table are removed, once that has settled. Applications that delete
@@ -394,11 +411,11 @@ pub struct VectorTable {
     pub path: PathBuf,
     /// The table.
     pub table: String,
-    /// The key column.
-    pub id: String,
+    /// The key columns: one, or several that are the key together.
+    pub id: Vec<String>,
     /// The column of little-endian f32 values.
     pub vector: String,
-    /// The payload column (JSON text), when the table has one.
+    /// The payload column (JSON text), when the table has one; or `sql(EXPR)`, in which the table is called `v`.
     pub payload: Option<String>,
 }
 

@@ -188,11 +188,23 @@ pub const ALL: &[Preset] = &[
         ddl: "",
     },
     Preset {
+        name: "langgraph-sqlite",
+        description: "the SqliteStore of LangGraph, with its vectors in a side table",
+        toml: include_str!("presets/langgraph-sqlite.toml"),
+        ddl: include_str!("presets/langgraph-sqlite.sql"),
+    },
+    Preset {
         name: "llamaindex",
         description: "LlamaIndex on Qdrant: the point is the memory",
         toml: include_str!("presets/llamaindex.toml"),
         // Nothing but the collection.
         ddl: "",
+    },
+    Preset {
+        name: "mcp-memory-service",
+        description: "mcp-memory-service with sqlite-vec, from version 8 on",
+        toml: include_str!("presets/mcp-memory-service.toml"),
+        ddl: include_str!("presets/mcp-memory-service.sql"),
     },
     Preset {
         name: "mem0-qdrant",
@@ -205,6 +217,12 @@ pub const ALL: &[Preset] = &[
         description: "Open WebUI with Qdrant: the memories of every user in one collection",
         toml: include_str!("presets/open-webui.toml"),
         ddl: include_str!("presets/open-webui.sql"),
+    },
+    Preset {
+        name: "openmemory-cavira",
+        description: "OpenMemory of CaviraOSS in its SQLite mode, with a vector for each sector of a memory",
+        toml: include_str!("presets/openmemory-cavira.toml"),
+        ddl: include_str!("presets/openmemory-cavira.sql"),
     },
     Preset {
         name: "salience",

@@ -239,6 +239,8 @@ section! {
             live,
             /// Which memories need a point.
             point,
+            /// Rows of other tables that go with a memory.
+            children,
             /// The column that names the owner.
             tenant,
             /// The text.

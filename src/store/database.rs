@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::copies::{CopyError, hex};
 use super::sqlite::{self, Access};
-use super::swap;
+use super::{swap, vec0};
 use crate::clock::Timestamp;
 use crate::durable;
 use crate::stop::Stop;
@@ -87,6 +87,7 @@ pub fn open_copy(path: &Path) -> Result<Connection, CopyError> {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_PRIVATE_CACHE;
+        vec0::register();
         let conn = Connection::open_with_flags(uri(path), flags)?;
         for (config, on) in [
             (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),

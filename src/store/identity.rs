@@ -64,7 +64,7 @@ impl Identity {
                 self.set("vectors.kind", "sqlite");
                 self.set("vectors.path", &table.path.display().to_string());
                 self.set("vectors.table", &table.table);
-                self.set("vectors.id", &table.id);
+                self.set("vectors.id", &table.id.join(", "));
             }
         }
         self.set("vectors.namespace_key", &vectors.namespace_key);

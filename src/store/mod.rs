@@ -17,6 +17,7 @@ use crate::state::{self, StateDir};
 use crate::stop::Stop;
 
 pub mod apart;
+mod composite;
 pub mod copies;
 pub mod database;
 pub mod files;
@@ -27,6 +28,7 @@ pub mod space;
 pub mod sqlite;
 pub mod swap;
 pub mod traces;
+pub(crate) mod vec0;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};

@@ -17,8 +17,8 @@
 //! has old violations on which an enforced delete fails, and enforcement scans an unindexed child column once per row.
 //!
 //! Double-quoted strings are off, so that a misspelt column is an error and not a text. `trusted_schema` keeps its
-//! default: the schema is the application's own, its triggers and generated columns may use its functions, and hypnos
-//! registers none. Plans of prepared statements do not depend on what is bound to them (QPSG): they would be made anew
+//! default: the schema is the application's own, its triggers and generated columns may use its functions; of these hypnos
+//! has only those of sqlite-vec. Plans of prepared statements do not depend on what is bound to them (QPSG): they would be made anew
 //! for every row.
 
 use std::io;
@@ -27,6 +27,8 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::vec0;
 
 /// Page cache of a writer, in KiB: keys of points are scattered over their index, which is read again and again else.
 const WRITER_CACHE_KIB: i64 = 32 * 1024;
@@ -195,6 +197,7 @@ fn open_for_writing(path: &Path) -> rusqlite::Result<Connection> {
 
 fn connect(path: &Path, mode: OpenFlags, patience: Duration) -> rusqlite::Result<Connection> {
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_PRIVATE_CACHE;
+    vec0::register();
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(patience)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;

@@ -9,7 +9,7 @@ use crate::config::raw;
 use crate::config::reader::Key;
 use crate::config::source::{self, Kind};
 use crate::config::template::{placeholders, scope_of};
-use crate::config::{Owners, Rows, Source};
+use crate::config::{Child, Encoding, Origin, Owners, Rows, Source, TimeFormat};
 use crate::memory::Role;
 
 /// Reads the mapping of the rows, and the scope of their namespaces (where that can be told).
@@ -51,6 +51,8 @@ pub(super) fn rows(
         namespace,
         roles: roles(raw, checks),
         ttl_unit: ttl_unit(raw, checks),
+        children: children(&raw.children, checks),
+        points_table: None,
     };
     (rows, scope)
 }
@@ -144,6 +146,42 @@ pub(super) fn key_columns(key: &Key, checks: &mut Checks) -> Vec<String> {
             Some(names) if names.is_empty() => None,
             Some(names) => names.iter().map(name).collect(),
         }
+    })
+}
+
+/// A column, as it is.
+fn plain_source(column: &str) -> Source {
+    Source {
+        origin: Origin::Column(column.to_owned()),
+        optional: false,
+        time: TimeFormat {
+            encoding: Encoding::Auto,
+            zone: jiff::tz::TimeZone::UTC,
+        },
+    }
+}
+
+fn children(key: &Key, checks: &mut Checks) -> Vec<Child> {
+    let allowed = "a list of \"TABLE.COLUMN = COLUMN\", with ? behind a TABLE that may be missing";
+    checks.value(key, Vec::new(), allowed, |value| {
+        let child = |value: &toml::Value| {
+            let (reference, key) = value.as_str()?.split_once('=')?;
+            let (table, column) = reference.trim().rsplit_once('.')?;
+            let (table, optional) = table
+                .strip_suffix('?')
+                .map_or((table, false), |table| (table, true));
+            let names = [table, column, key.trim()];
+            let are_names = names
+                .iter()
+                .all(|name| !name.is_empty() && !name.contains(char::is_control));
+            are_names.then(|| Child {
+                table: table.to_owned(),
+                optional,
+                column: column.to_owned(),
+                key: key.trim().to_owned(),
+            })
+        };
+        value.as_array()?.iter().map(child).collect()
     })
 }
 
@@ -243,7 +281,12 @@ pub(super) fn owners(
         scope: named,
         path,
         table: checks.text(&raw.table, "users", "the name of a table"),
-        id: checks.text(&raw.id, "id", "the name of a column"),
+        id: checks.value(
+            &raw.id,
+            plain_source("id"),
+            Kind::Tenant.allowed(),
+            |value| source::parse(value.as_str()?, Kind::Tenant),
+        ),
         deleted_at: source(&raw.deleted_at, Kind::Time, checks),
         removes_absent: checks.choice(&raw.absent, false, &[("keep", false), ("remove", true)]),
     })

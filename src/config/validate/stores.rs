@@ -88,6 +88,11 @@ fn store(
             ),
         }
     }
+    if let Some(Backend::Sqlite(table)) = vectors.as_ref().map(|vectors| &vectors.backend)
+        && table.path == Path::new(&rows.path)
+    {
+        rows.points_table = Some(table.table.clone());
+    }
     Store {
         first_run,
         confirmed,

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::rows::key_columns;
 use crate::config::address::Address;
 use crate::config::checks::Checks;
 use crate::config::raw;
 use crate::config::reader::Key;
+use crate::config::source;
 use crate::config::template::placeholders;
 use crate::config::{
     Backend, Env, PointRule, Qdrant, Rows, Spelling, VectorTable, Vectors, point_rule,
@@ -301,15 +303,27 @@ fn table(raw: &raw::Vectors, rows: &Rows, checks: &mut Checks) -> VectorTable {
             "the path of the database with the points of every tenant",
         );
     }
+    for key in [&raw.payload, &raw.namespace_key] {
+        let text = key.text().unwrap_or_default();
+        if text.starts_with("sql(") && source::parse(text, source::Kind::Value).is_none() {
+            checks.refuse(
+                key,
+                "the name of a column, or sql(EXPRESSION) of what is the same at every call",
+            );
+        }
+    }
     let payload = if raw.payload.is_given() {
-        checks.optional_text(&raw.payload, "the name of a column, or \"\" for none")
+        checks.optional_text(
+            &raw.payload,
+            "the name of a column, sql(EXPRESSION), or \"\" for none",
+        )
     } else {
         Some("payload".to_owned())
     };
     VectorTable {
         path: path.unwrap_or_else(|| PathBuf::from(&rows.path)),
         table: checks.text(&raw.table, "points", "the name of a table"),
-        id: checks.text(&raw.id, "id", "the name of a column"),
+        id: key_columns(&raw.id, checks),
         vector: checks.text(&raw.vector, "vector", "the name of a column"),
         payload,
     }

@@ -281,6 +281,8 @@ mod tests {
             namespace: "user:{tenant}".into(),
             roles: Vec::new(),
             ttl_unit: std::time::Duration::from_hours(24),
+            children: Vec::new(),
+            points_table: None,
         };
         let rule = Rule {
             point_id,

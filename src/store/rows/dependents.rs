@@ -18,10 +18,11 @@ use std::collections::hash_map::{Entry, HashMap};
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::RowError;
-use super::edges::{Edge, OnDelete, foreign_keys};
+use super::edges::{Edge, ForeignKey, OnDelete, foreign_keys};
 use super::loose::Loose;
-use super::mapping::Mapping;
+use super::mapping::{Mapping, find_column};
 use super::schema::{RowKey, Table, conditions, quoted};
+use crate::config;
 use crate::memory::Role;
 use crate::store::image::{RowImage, SqlValue};
 
@@ -62,13 +63,57 @@ pub(super) struct Detached {
     pub(super) set: Vec<(String, SqlValue)>,
 }
 
+/// Whether it is the table of points: they are removed and put back as points.
+fn is_points(table: &Table, rows: &config::Rows) -> bool {
+    let points = rows.points_table.as_deref();
+    points.is_some_and(|points| table.name.eq_ignore_ascii_case(points))
+}
+
+/// The references of a table to the memories that no foreign key declares.
+fn undeclared(table: &Table, mapping: &Mapping, rows: &config::Rows) -> Vec<ForeignKey> {
+    let of_table = rows
+        .children
+        .iter()
+        .filter(|child| child.table.eq_ignore_ascii_case(&table.name));
+    of_table
+        .map(|child| ForeignKey::cascading(&mapping.table.name, &child.column, &child.key))
+        .collect()
+}
+
+/// Checks that what the configuration says of children is there.
+fn require_children(
+    tables: &[Table],
+    mapping: &Mapping,
+    rows: &config::Rows,
+) -> Result<(), RowError> {
+    for child in &rows.children {
+        let same = |table: &&Table| table.name.eq_ignore_ascii_case(&child.table);
+        match tables.iter().find(same) {
+            Some(table) => {
+                find_column(table, &child.column)?;
+                find_column(&mapping.table, &child.key)?;
+            }
+            None if child.optional => {}
+            None => {
+                return Err(RowError::NoTable {
+                    table: child.table.clone(),
+                    has: tables.iter().map(|table| table.name.clone()).collect(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Dependents {
     /// Reads the foreign keys of a schema.
     pub(super) fn read(
         conn: &Connection,
         tables: Vec<Table>,
         mapping: &Mapping,
+        rows: &config::Rows,
     ) -> Result<Self, RowError> {
+        require_children(&tables, mapping, rows)?;
         let position = |name: &str| {
             let same = |table: &Table| table.name.eq_ignore_ascii_case(name);
             tables.iter().position(same)
@@ -76,7 +121,11 @@ impl Dependents {
         let memories = position(&mapping.table.name).unwrap_or_default();
         let mut edges = Vec::new();
         for (child, table) in tables.iter().enumerate() {
-            for key in foreign_keys(conn, table)? {
+            if is_points(table, rows) {
+                continue;
+            }
+            let declared = foreign_keys(conn, table)?;
+            for key in declared.into_iter().chain(undeclared(table, mapping, rows)) {
                 if let Some(parent) = position(&key.parent)
                     && let Some(edge) = Edge::bind(conn, &tables, child, parent, key)?
                 {

@@ -166,6 +166,18 @@ impl Edge {
     }
 }
 
+impl ForeignKey {
+    /// A reference whose rows go with their parent.
+    pub(super) fn cascading(parent: &str, column: &str, key: &str) -> Self {
+        Self {
+            parent: parent.to_owned(),
+            columns: vec![column.to_owned()],
+            keys: Some(vec![key.to_owned()]),
+            action: "CASCADE".to_owned(),
+        }
+    }
+}
+
 /// The foreign keys of a table.
 pub(super) fn foreign_keys(conn: &Connection, table: &Table) -> Result<Vec<ForeignKey>, RowError> {
     let read = || -> rusqlite::Result<Vec<ForeignKey>> {

@@ -9,6 +9,7 @@ use super::mapping::find_column;
 use super::schema::{Table, quoted};
 use super::value::{self, Affinity};
 use crate::memory::MemoryId;
+use crate::store::composite;
 use crate::store::image::{RowImage, SqlValue};
 
 /// The key of the memories of one table.
@@ -55,11 +56,15 @@ impl Key {
         }
     }
 
+    fn quoted(&self) -> Vec<String> {
+        self.columns.iter().map(|column| quoted(column)).collect()
+    }
+
     /// An expression that gives it.
     pub(super) fn expression(&self) -> String {
         match self.only() {
             Some(only) => quoted(only),
-            None => array(&self.columns),
+            None => composite::array(&self.quoted()),
         }
     }
 
@@ -68,7 +73,7 @@ impl Key {
     pub(super) fn condition(&self, parameter: usize) -> String {
         match self.only() {
             Some(only) => format!("{} = ?{parameter}", quoted(only)),
-            None => is_array(&self.columns, parameter),
+            None => composite::is_array(&self.quoted(), parameter),
         }
     }
 
@@ -88,31 +93,6 @@ impl Key {
         let parts: Option<Vec<String>> = self.columns.iter().map(part).collect();
         Some(MemoryId::Text(format!("[{}]", parts?.join(",")).into()))
     }
-}
-
-/// An expression for the values of columns as a JSON array; NULL where one is neither text nor an integer.
-fn array(columns: &[String]) -> String {
-    let names: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
-    let plain: Vec<String> = names
-        .iter()
-        .map(|name| format!("typeof({name}) IN ('text', 'integer')"))
-        .collect();
-    format!(
-        "CASE WHEN {} THEN json_array({}) END",
-        plain.join(" AND "),
-        names.join(", ")
-    )
-}
-
-/// A condition that the columns have the values of the JSON array in a parameter.
-fn is_array(columns: &[String], parameter: usize) -> String {
-    let each = columns.iter().enumerate().map(|(index, column)| {
-        format!(
-            "{} = CASE WHEN json_valid(?{parameter}) THEN json_extract(?{parameter}, '$[{index}]') END",
-            quoted(column)
-        )
-    });
-    each.collect::<Vec<_>>().join(" AND ")
 }
 
 /// Whether columns tell the rows of their table apart.

@@ -11,7 +11,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::mapping::{bind_source, find_column, find_table, require_columns};
+use super::mapping::{bind_source, find_table, require_columns};
 use super::{RowError, open, schema, time, value};
 use crate::clock::Timestamp;
 use crate::config;
@@ -61,17 +61,17 @@ impl OwnerBook {
     fn read_from(conn: &Connection, config: &config::Owners) -> Result<Self, RowError> {
         let tables = schema::tables(conn)?;
         let table = find_table(conn, &tables, &config.table)?;
-        let marked = config.deleted_at.iter().filter(|source| !source.optional);
-        let needed = marked.filter_map(|source| source.column());
-        require_columns(table, std::iter::once(config.id.as_str()).chain(needed))?;
-        let id = find_column(table, &config.id)?;
+        let named = std::iter::once(&config.id).chain(&config.deleted_at);
+        let needed = named.filter(|source| !source.optional);
+        require_columns(table, needed.filter_map(|source| source.column()))?;
+        let id = bind_source(conn, table, &config.id)?;
         let deleted_at = match &config.deleted_at {
             Some(source) => bind_source(conn, table, source)?,
             None => None,
         };
         let sql = format!(
             "SELECT {}, {} FROM {} AS m",
-            schema::quoted(&id.name),
+            id.as_ref().map_or("NULL", |role| role.expression()),
             deleted_at.as_ref().map_or("NULL", |role| role.expression()),
             schema::quoted(&table.name),
         );

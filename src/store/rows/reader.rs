@@ -50,7 +50,7 @@ impl Bound {
         let cookie = schema::cookie(conn)?;
         let tables = schema::tables(conn)?;
         let mapping = Mapping::bind(conn, &tables, rows, tenant)?;
-        let dependents = Dependents::read(conn, tables, &mapping)?;
+        let dependents = Dependents::read(conn, tables, &mapping, rows)?;
         Ok(Self {
             mapping,
             dependents,

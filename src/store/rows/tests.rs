@@ -53,6 +53,8 @@ impl World {
             namespace: "world:all".into(),
             roles: Vec::new(),
             ttl_unit: Duration::from_hours(24),
+            children: Vec::new(),
+            points_table: None,
         };
         Self { dir, rows }
     }

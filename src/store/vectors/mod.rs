@@ -407,7 +407,7 @@ mod tests {
         let table = config::VectorTable {
             path,
             table: "p".into(),
-            id: "k".into(),
+            id: vec!["k".into()],
             vector: "v".into(),
             payload: None,
         };

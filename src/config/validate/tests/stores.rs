@@ -13,7 +13,7 @@ fn a_table_of_points_has_its_defaults() {
     let defaults = table(&with(PLAIN, "[store.vectors]\nkind = 'sqlite'"));
     assert_eq!(defaults.path, Path::new("/etc/hypnos/m.db"));
     assert_eq!(
-        (defaults.table.as_str(), defaults.id.as_str()),
+        (defaults.table.as_str(), defaults.id[0].as_str()),
         ("points", "id")
     );
     assert_eq!(

@@ -7,7 +7,7 @@ fn owners(deleted_at: Option<&str>) -> config::Owners {
         scope: "user".into(),
         path: None,
         table: "users".into(),
-        id: "id".into(),
+        id: source("id"),
         deleted_at: deleted_at.map(source),
         removes_absent: false,
     }

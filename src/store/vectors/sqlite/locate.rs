@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::memory::PointId;
+use crate::store::composite;
 use crate::store::image::SqlValue;
 use crate::store::vectors::VectorError;
 
@@ -72,6 +73,10 @@ impl SqliteVectors {
 
     fn locate_one(&self, id: &PointId, located: &mut Vec<Located>) -> Result<(), VectorError> {
         let mut spellings = keys::spellings(id);
+        if !self.table.id_parts.is_empty() {
+            spellings.truncate(1);
+            return self.locate_spellings(id, &spellings, located);
+        }
         if matches!(id, PointId::Uuid(_)) && !self.putting_back.get() {
             let mut in_use = self.forms()?.iter();
             spellings.retain(|_| in_use.next().copied().unwrap_or(true));
@@ -99,8 +104,13 @@ impl SqliteVectors {
         if spellings.is_empty() {
             return Ok(());
         }
-        let marks = vec!["?"; spellings.len()].join(", ");
-        let sql = self.locate_sql(&format!("WHERE {} IN ({marks})", self.table.id));
+        let condition = if self.table.id_parts.is_empty() {
+            let marks = vec!["?"; spellings.len()].join(", ");
+            format!("{} IN ({marks})", self.table.id)
+        } else {
+            composite::is_array(&self.table.id_parts, 1)
+        };
+        let sql = self.locate_sql(&format!("WHERE {condition}"));
         let mut search = || {
             let mut statement = self.connection.prepare_cached(&sql)?;
             let mut rows = statement.query(rusqlite::params_from_iter(spellings))?;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::config::VectorTable;
+use crate::store::composite;
 use crate::store::vectors::VectorError;
 
 use super::failed;
@@ -21,10 +22,12 @@ const DEFAULT_PAYLOAD: &str = "payload";
 pub(super) struct Table {
     /// The table's own name, unquoted.
     pub(super) plain_name: String,
-    /// The table.
+    /// The table, quoted and called `v`.
     pub(super) name: String,
-    /// The column of the point id.
+    /// The column of the point id, or an expression for several as one JSON array.
     pub(super) id: String,
+    /// Those several columns; none where it is one.
+    pub(super) id_parts: Vec<String>,
     /// The column of the vector.
     pub(super) vector: String,
     /// An expression that gives the payload as JSON, or NULL.
@@ -76,7 +79,8 @@ impl Table {
         config: &VectorTable,
         namespace_column: &str,
     ) -> Result<Self, VectorError> {
-        let (plain_name, without_rowid) = find_table(connection, &config.table)?;
+        let (plain_name, kind) = find_table(connection, &config.table)?;
+        let (is_virtual, without_rowid) = (kind == Kind::Vec0, kind == Kind::WithoutRowid);
         let columns = read_columns(connection, &plain_name)?;
         let indexes = read_indexes(connection, &plain_name)?;
         let find = |wanted: &str| {
@@ -85,19 +89,33 @@ impl Table {
         };
         let require = |wanted: &str| find(wanted).ok_or_else(|| missing_column(config, wanted));
 
-        let id = require(&config.id)?;
+        let ids: Vec<String> = config
+            .id
+            .iter()
+            .map(|name| require(name))
+            .collect::<Result<_, _>>()?;
         let vector = require(&config.vector)?;
+        if is_virtual {
+            require_floats(connection, &plain_name, &vector)?;
+        }
         let payload = match config.payload.as_deref() {
+            Some(text) if expression_of(text).is_some() => None,
             Some(DEFAULT_PAYLOAD) => find(DEFAULT_PAYLOAD),
             Some(other) => Some(require(other)?),
             None => None,
         };
+        let payload = match config.payload.as_deref().and_then(expression_of) {
+            Some(expression) => Some(checked(connection, &plain_name, expression)?),
+            None => payload.map(|column| quote(&column)),
+        };
         let payload = payload.map(|column| {
-            let column = quote(&column);
             // 9: JSON text, or JSON in the binary form of SQLite.
             format!("CASE WHEN json_valid({column}, 9) THEN {column} END")
         });
         let namespace = match (find(namespace_column), &payload) {
+            _ if let Some(expression) = expression_of(namespace_column) => {
+                checked(connection, &plain_name, expression)?
+            }
             (Some(column), _) => quote(&column),
             (None, Some(payload)) => {
                 format!("json_extract({payload}, {})", path(namespace_column)?)
@@ -105,28 +123,43 @@ impl Table {
             (None, None) => return Err(missing_column(config, namespace_column)),
         };
 
-        let key = key_columns(&columns, &indexes, without_rowid);
-        let id_is_rowid = matches!(&key, Key::Alias(alias) if *alias == id);
+        let key = if is_virtual {
+            Key::Alias("rowid".to_owned())
+        } else {
+            key_columns(&columns, &indexes, without_rowid)
+        };
+        let id_parts: Vec<String> = match &ids[..] {
+            [_] => Vec::new(),
+            several => several.iter().map(|column| quote(column)).collect(),
+        };
+        let only = ids.first().filter(|_| id_parts.is_empty());
+        let id_is_rowid = matches!((&key, only), (Key::Alias(alias), Some(id)) if alias == id);
         let leads_to = |name: &str| {
             indexes
                 .iter()
                 .any(|index| index.first.eq_ignore_ascii_case(name))
         };
-        let namespace_is_column = find(namespace_column).is_some();
+        let namespace_is_column =
+            find(namespace_column).is_some() && expression_of(namespace_column).is_none();
         Ok(Self {
-            id_indexed: id_is_rowid || leads_to(&id),
+            id_indexed: id_is_rowid || ids.iter().any(|id| leads_to(id)),
             id_unique: !id_is_rowid
-                && indexes.iter().any(|index| {
-                    index.is_unique && index.columns == 1 && index.first.eq_ignore_ascii_case(&id)
+                && only.is_some_and(|id| {
+                    indexes.iter().any(|index| {
+                        index.is_unique
+                            && index.columns == 1
+                            && index.first.eq_ignore_ascii_case(id)
+                    })
                 }),
             namespace_indexed: namespace_is_column && leads_to(namespace_column),
             namespace_is_column,
             has_hidden_rowid: matches!(key, Key::Hidden(_)),
             id_is_rowid,
             key: key.quoted(),
-            name: quote(&plain_name),
+            name: format!("{} AS v", quote(&plain_name)),
             plain_name,
-            id: quote(&id),
+            id: only.map_or_else(|| composite::array(&id_parts), |id| quote(id)),
+            id_parts,
             vector: quote(&vector),
             payload,
             namespace,
@@ -218,7 +251,66 @@ fn missing_column(config: &VectorTable, column: &str) -> VectorError {
     }
 }
 
-fn find_table(connection: &Connection, wanted: &str) -> Result<(String, bool), VectorError> {
+/// What kind of table it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    WithoutRowid,
+    /// A virtual table of sqlite-vec.
+    Vec0,
+}
+
+/// The expression of `sql(EXPR)`.
+fn expression_of(text: &str) -> Option<&str> {
+    text.strip_prefix("sql(")?.strip_suffix(')')
+}
+
+/// Compiles an expression over one row, called `v`: one value, of the row itself.
+fn checked(connection: &Connection, table: &str, expression: &str) -> Result<String, VectorError> {
+    let sql = format!("SELECT 1 FROM {} AS v WHERE ({expression})", quote(table));
+    let is_plain = connection
+        .prepare(&sql)
+        .map(|statement| statement.parameter_count() == 0 && statement.readonly());
+    let why = match is_plain {
+        Ok(true) => return Ok(format!("({expression})")),
+        Ok(false) => "it is not read-only or has parameters".to_owned(),
+        Err(rusqlite::Error::SqlInputError { msg, .. }) => msg,
+        Err(error) => error.to_string(),
+    };
+    Err(VectorError::Malformed(format!(
+        "sql({expression}) does not fit table {table:?}: {why}"
+    )))
+}
+
+/// Refuses vectors of sqlite-vec that are no `f32`: their bytes would be read as other numbers.
+fn require_floats(connection: &Connection, table: &str, vector: &str) -> Result<(), VectorError> {
+    let ddl: String = connection
+        .query_row(
+            "SELECT lower(sql) FROM sqlite_schema WHERE name = ?1",
+            [table],
+            |row| row.get(0),
+        )
+        .map_err(failed("read the schema of the vector database"))?;
+    let vector = vector.to_lowercase();
+    let definition = ddl
+        .split(['(', ','])
+        .filter_map(|part| part.trim().strip_prefix(vector.as_str()))
+        .find(|rest| rest.starts_with(char::is_whitespace));
+    let is_float = definition.is_some_and(|rest| {
+        let declared = rest.trim_start();
+        ["float[", "float32[", "f32["]
+            .iter()
+            .any(|float| declared.starts_with(float))
+    });
+    if is_float {
+        return Ok(());
+    }
+    Err(VectorError::Malformed(format!(
+        "column {vector:?} of table {table:?} is no vector of float32"
+    )))
+}
+
+fn find_table(connection: &Connection, wanted: &str) -> Result<(String, Kind), VectorError> {
     let found = connection
         .query_row(
             "SELECT name, type, wr FROM pragma_table_list \
@@ -235,7 +327,17 @@ fn find_table(connection: &Connection, wanted: &str) -> Result<(String, bool), V
         .optional()
         .map_err(failed("read the schema of the vector database"))?;
     match found {
-        Some((name, kind, without_rowid)) if kind == "table" => Ok((name, without_rowid)),
+        Some((name, kind, without_rowid)) if kind == "table" => Ok((
+            name,
+            if without_rowid {
+                Kind::WithoutRowid
+            } else {
+                Kind::Plain
+            },
+        )),
+        Some((name, kind, _)) if kind == "virtual" && is_vec0(connection, &name)? => {
+            Ok((name, Kind::Vec0))
+        }
         Some((_, kind, _)) => Err(VectorError::Malformed(format!(
             "{wanted:?} is a {kind}, not a plain table of vectors"
         ))),
@@ -243,6 +345,18 @@ fn find_table(connection: &Connection, wanted: &str) -> Result<(String, bool), V
             what: format!("table {wanted:?}"),
         }),
     }
+}
+
+/// Whether a virtual table is one of sqlite-vec.
+fn is_vec0(connection: &Connection, table: &str) -> Result<bool, VectorError> {
+    connection
+        .query_row(
+            "SELECT replace(replace(lower(sql), char(10), ' '), ' ', '') LIKE '%usingvec0(%'
+             FROM sqlite_schema WHERE name = ?1",
+            [table],
+            |row| row.get(0),
+        )
+        .map_err(failed("read the schema of the vector database"))
 }
 
 fn read_columns(connection: &Connection, table: &str) -> Result<Vec<Column>, VectorError> {

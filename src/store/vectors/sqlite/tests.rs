@@ -37,7 +37,7 @@ impl World {
         VectorTable {
             path: self.folder.path().join("v.db"),
             table: "points".into(),
-            id: "id".into(),
+            id: vec!["id".into()],
             vector: "vector".into(),
             payload: Some("payload".into()),
         }
