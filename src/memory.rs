@@ -265,6 +265,10 @@ pub enum TimeToLive {
 
 /// One memory as its row tells it. Roles that the schema lacks, or that were not asked for, are empty.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is what the row says, independent of the others"
+)]
 pub struct Memory {
     /// Key of the row; unique within its partition. `None` when the stored key is no key (NULL, or a REAL that a
     /// UUID became by numeric affinity): such a row cannot be addressed, and is left alone by every pass.

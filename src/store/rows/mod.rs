@@ -34,6 +34,7 @@ mod reader;
 mod restore;
 mod schema;
 mod scrub;
+mod text_index;
 pub mod time;
 mod value;
 mod writer;

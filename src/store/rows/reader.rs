@@ -16,6 +16,8 @@ use super::dependents::{Dependents, Walk};
 use super::loose::{Loose, Scan};
 use super::mapping::{Mapping, Namespaces};
 use super::marks::Marks;
+use super::schema::Table;
+use super::text_index::TextIndex;
 use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
@@ -36,6 +38,8 @@ pub struct Reader {
 pub(super) struct Bound {
     pub(super) mapping: Mapping,
     pub(super) dependents: Dependents,
+    /// The text indexes that hypnos keeps.
+    pub(super) text_indexes: Vec<TextIndex>,
     /// The schema cookie for which it holds.
     pub(super) cookie: i64,
 }
@@ -50,12 +54,24 @@ impl Bound {
         let cookie = schema::cookie(conn)?;
         let tables = schema::tables(conn)?;
         let mapping = Mapping::bind(conn, &tables, rows, tenant)?;
+        let text_indexes = TextIndex::read(conn, &tables)?;
         let dependents = Dependents::read(conn, tables, &mapping, rows)?;
         Ok(Self {
+            text_indexes,
             mapping,
             dependents,
             cookie,
         })
+    }
+
+    /// The text indexes over a table that hypnos keeps.
+    pub(super) fn text_indexes<'a>(
+        &'a self,
+        table: &'a Table,
+    ) -> impl Iterator<Item = &'a TextIndex> {
+        self.text_indexes
+            .iter()
+            .filter(|index| index.table == table.name)
     }
 
     /// What speaks against a removal, by what a walk from its rows found.

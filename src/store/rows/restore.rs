@@ -354,6 +354,11 @@ impl Writer {
         let rowid = row.rowid.map(SqlValue::Integer);
         let values = rowid.iter().chain(row.columns.iter().map(|(_, v)| v));
         self.attempt(table.insert_sql(), params_from_iter(values), || {
+            if let Some(key) = table.key_of(row) {
+                for index in bound.text_indexes(table) {
+                    index.add(&self.conn, &key)?;
+                }
+            }
             Ok(self.current(row)?.as_ref() == Some(row))
         })
     }

@@ -211,7 +211,7 @@ impl Table {
     }
 
     /// The condition that selects one row by its key, with parameters numbered after `bound` others.
-    fn key_condition(&self, bound: usize) -> String {
+    pub(super) fn key_condition(&self, bound: usize) -> String {
         conditions(&self.key_columns(), bound)
     }
 

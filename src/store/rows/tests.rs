@@ -20,6 +20,7 @@ mod removing;
 mod restoring;
 mod scale;
 mod schemas;
+mod text_indexes;
 mod who;
 
 /// A source in the notation of the configuration: `column`, `column?`, `column:text`, `column:json($.a)`, `sql(m.a)`.

@@ -321,6 +321,11 @@ impl Writer {
             let Some(table) = self.bound.dependents.table(&row.table) else {
                 return Ok(false);
             };
+            if let Some(key) = table.key_of(row) {
+                for index in self.bound.text_indexes(table) {
+                    index.remove(&self.conn, &key)?;
+                }
+            }
             if !self.execute(table.delete_sql(), table, row, &[])? {
                 return Ok(false);
             }
