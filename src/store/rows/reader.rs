@@ -57,9 +57,9 @@ impl Bound {
         let text_indexes = TextIndex::read(conn, &tables)?;
         let dependents = Dependents::read(conn, tables, &mapping, rows)?;
         Ok(Self {
-            text_indexes,
             mapping,
             dependents,
+            text_indexes,
             cookie,
         })
     }
