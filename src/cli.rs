@@ -221,6 +221,9 @@ pub enum Command {
         /// Only this store; may be repeated
         #[arg(long, value_name = "STORE")]
         store: Vec<String>,
+        /// Drop the pairs of snapshots that hold something of it, too, once there is a good pair without
+        #[arg(long)]
+        snapshots: bool,
         /// Count what would be erased, and change nothing
         #[arg(long)]
         dry_run: bool,

@@ -140,6 +140,8 @@ failpoints! {
     ForgetStateBefore = "forget_state.before",
     ForgetStateDone = "forget_state.done",
     ForgetOverwritten = "forget.overwritten",
+    ForgetPairsBefore = "forget_pairs.before",
+    ForgetPairsDone = "forget_pairs.done",
     RestoreBegun = "restore.begun",
     RestoreStaged = "restore.staged",
     RestoreCleaned = "restore.cleaned",

@@ -12,7 +12,7 @@ use crate::durable;
 use crate::engine::Options;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::forget::{self as forgetting, Certificate};
+use crate::forget::{self as forgetting, Certificate, Target};
 use crate::memory::Namespace;
 use crate::output::Out;
 use crate::pass::{Cx, Silent};
@@ -20,6 +20,7 @@ use crate::pass::{Cx, Silent};
 /// What is to be forgotten, as it was typed.
 pub(super) struct What<'a> {
     pub(super) namespace: &'a str,
+    pub(super) snapshots: bool,
     pub(super) dry_run: bool,
     pub(super) yes: bool,
     pub(super) certificate: Option<&'a Path>,
@@ -54,7 +55,10 @@ pub(super) fn forget(
             .filter(|store| names.is_empty() || names.contains(&store.name))
             .collect(),
         config: &config,
-        namespace: &namespace,
+        target: Target {
+            namespace: &namespace,
+            from_pairs: what.snapshots,
+        },
         options: &options,
         cx: Cx {
             stop: &stop,
@@ -80,17 +84,17 @@ pub(super) fn forget(
 struct Task<'a> {
     config: &'a Config,
     stores: Vec<&'a config::Store>,
-    namespace: &'a Namespace,
+    target: Target<'a>,
     options: &'a Options,
     cx: Cx<'a>,
 }
 
 impl Task<'_> {
     fn preview(&self) -> Result<Certificate, Failure> {
-        let mut preview = Certificate::new(self.namespace, None, self.options.now);
+        let mut preview = Certificate::new(self.target.namespace, None, self.options.now);
         for store in &self.stores {
             let found =
-                forgetting::foresee(self.config, store, self.namespace, self.options, &self.cx)?;
+                forgetting::foresee(self.config, store, self.target, self.options, &self.cx)?;
             preview.stores.push(found);
         }
         Ok(preview)
@@ -98,10 +102,10 @@ impl Task<'_> {
 
     fn erase(&self) -> Result<Certificate, Failure> {
         let run = Some(self.options.run.as_str());
-        let mut certificate = Certificate::new(self.namespace, run, self.options.now);
+        let mut certificate = Certificate::new(self.target.namespace, run, self.options.now);
         for store in &self.stores {
             let erased =
-                forgetting::forget(self.config, store, self.namespace, self.options, &self.cx)?;
+                forgetting::forget(self.config, store, self.target, self.options, &self.cx)?;
             certificate.stores.push(erased);
         }
         Ok(certificate)
@@ -200,10 +204,13 @@ fn show(certificate: &Certificate, out: &mut Out) {
     } else {
         out.lines(&table.to_string());
     }
-    if certificate.dry_run {
-        return;
-    }
     for store in &certificate.stores {
+        if let Some(pair) = &store.new_pair {
+            out.line(&format!(
+                "  new pair  {}  {pair}: taken and verified without it",
+                store.store
+            ));
+        }
         for remaining in &store.remaining {
             let label = if remaining.unfinished {
                 "REMAINS"
@@ -221,6 +228,9 @@ fn show(certificate: &Certificate, out: &mut Out) {
                 store.store
             ));
         }
+    }
+    if certificate.dry_run {
+        return;
     }
     for beyond in &certificate.beyond {
         out.line(&format!("  beyond hypnos  {beyond}"));

@@ -91,12 +91,14 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Some(Command::Forget {
             namespace,
             store,
+            snapshots,
             dry_run,
             yes,
             certificate,
         }) => {
             let what = forget::What {
                 namespace,
+                snapshots: *snapshots,
                 dry_run: *dry_run,
                 yes: *yes,
                 certificate: certificate.as_deref(),

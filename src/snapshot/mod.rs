@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | [`manifest`] | what is written down about a pair |
 //! | [`shelf`] | the folder of a store's pairs |
+//! | [`holders`] | which pairs hold memories of a namespace |
 //! | [`retention`] | which pairs are kept |
 //! | [`current`] | whether the stores are still as a pair describes them |
 //! | [`mod@take`] | making a pair |
@@ -31,6 +32,7 @@ use crate::store::rows::RowError;
 use crate::store::vectors::VectorError;
 
 pub mod current;
+pub mod holders;
 pub mod manifest;
 pub mod restore;
 pub mod retention;

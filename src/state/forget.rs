@@ -8,6 +8,15 @@ use super::{State, StateError, StateReader};
 use crate::clock::Timestamp;
 use crate::memory::Namespace;
 
+/// A namespace whose erasure was begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgetting {
+    /// Whose memories.
+    pub namespace: Namespace,
+    /// Whether pairs of snapshots that hold some of them are to go, too.
+    pub from_pairs: bool,
+}
+
 /// What a state file held of a namespace, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
@@ -24,7 +33,8 @@ pub struct Held {
 }
 
 impl State {
-    /// Writes that a namespace is about to be erased, so that the next run goes on if this one is killed.
+    /// Writes that a namespace is about to be erased, from pairs of snapshots too or not, so that the next run goes on if
+    /// this one is killed. Answers whether the pairs are wanted, by this run or by one that was cut off.
     ///
     /// # Errors
     ///
@@ -32,14 +42,17 @@ impl State {
     pub fn begin_forgetting(
         &self,
         namespace: &Namespace,
+        from_pairs: bool,
         now: Timestamp,
-    ) -> Result<(), StateError> {
+    ) -> Result<bool, StateError> {
         self.write("write what is to be forgotten", |tx| {
-            tx.execute(
-                "INSERT INTO forgetting(namespace, begun_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-                params![namespace.as_str(), At(now)],
-            )?;
-            Ok(())
+            Ok(tx.query_row(
+                "INSERT INTO forgetting(namespace, begun_at, from_pairs) VALUES (?1, ?2, ?3)
+                 ON CONFLICT(namespace) DO UPDATE SET from_pairs = max(from_pairs, excluded.from_pairs)
+                 RETURNING from_pairs",
+                params![namespace.as_str(), At(now), from_pairs],
+                |row| row.get(0),
+            )?)
         })
     }
 
@@ -129,10 +142,13 @@ impl StateReader {
     /// # Errors
     ///
     /// When they cannot be read.
-    pub fn forgetting(&self) -> Result<Vec<Namespace>, StateError> {
-        let sql = "SELECT namespace FROM forgetting ORDER BY begun_at, namespace";
+    pub fn forgetting(&self) -> Result<Vec<Forgetting>, StateError> {
+        let sql = "SELECT namespace, from_pairs FROM forgetting ORDER BY begun_at, namespace";
         self.rows("read what is to be forgotten", sql, [], |row| {
-            Ok(row.get::<_, Owned>(0)?.0)
+            Ok(Forgetting {
+                namespace: row.get::<_, Owned>(0)?.0,
+                from_pairs: row.get(1)?,
+            })
         })
     }
 
@@ -250,8 +266,17 @@ mod tests {
         state
             .record_compared(PassName::Ttl, Version([0; 16]), &compared.into())
             .unwrap();
-        state.begin_forgetting(&maria, at(5)).unwrap();
-        assert_eq!(state.forgetting().unwrap(), std::slice::from_ref(&maria));
+        let begun = |from_pairs| Forgetting {
+            namespace: maria.clone(),
+            from_pairs,
+        };
+        for (asked, wanted) in [(false, false), (true, true), (false, true)] {
+            assert_eq!(
+                state.begin_forgetting(&maria, asked, at(5)).unwrap(),
+                wanted
+            );
+            assert_eq!(state.forgetting().unwrap(), [begun(wanted)]);
+        }
         let of_namesake = state.held(&namesake).unwrap();
         let held = state.forget(&maria, at(5)).unwrap();
         let expected = Held {
@@ -280,7 +305,7 @@ mod tests {
         let state = world.main();
         let maria = named("user:maria@example.org");
         fill(&state, &maria, 1);
-        state.begin_forgetting(&maria, at(5)).unwrap();
+        state.begin_forgetting(&maria, false, at(5)).unwrap();
         state.forget(&maria, at(5)).unwrap();
         state.finish_forgetting(&maria).unwrap();
         assert!(state.tidy().unwrap());

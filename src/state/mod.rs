@@ -43,7 +43,7 @@ mod undo;
 pub use compared::Compared;
 pub use error::StateError;
 pub use file::{State, StateReader};
-pub use forget::Held;
+pub use forget::{Forgetting, Held};
 pub use intent::{Intent, IntentId, IntentRecord, Settled, SkipReason};
 pub use ledger::{ActionResult, Gone, NamespaceHash, Tombstone, Total};
 pub use lock::{Holder, RunLock};

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.
-pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 const VERSION_1: &str = "
 -- One row: whose state this is. NULL: the store's own.
@@ -172,6 +172,11 @@ CREATE TABLE forgetting(
   namespace TEXT PRIMARY KEY,
   begun_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+";
+
+const VERSION_4: &str = "
+-- Whether the pairs of snapshots that hold it are to go, too.
+ALTER TABLE forgetting ADD COLUMN from_pairs INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// What a file says it is.

@@ -50,6 +50,19 @@ fn world(backend: Backend) -> World {
     world
 }
 
+/// What comes after those where pairs are to go, too.
+const FORGET_PAIRS: [Failpoint; 9] = [
+    Failpoint::ForgetPairsBefore,
+    Failpoint::PairBegun,
+    Failpoint::RowsCopied,
+    Failpoint::PointsCopied,
+    Failpoint::ManifestWritten,
+    Failpoint::PairPublished,
+    Failpoint::PairDropBefore,
+    Failpoint::PairDropped,
+    Failpoint::ForgetPairsDone,
+];
+
 fn disturbed(world: &World, args: &[&str], point: Failpoint, action: &str) -> Output {
     let failpoints = format!("{}=1*return({action})", point.as_str());
     Output::of(world.command(args).env("FAILPOINTS", failpoints))
@@ -132,4 +145,37 @@ fn what_is_to_be_forgotten_is_forgotten_whatever_step_it_is_cut_off_at() {
         steps += 1;
     }
     println!("forget: disturbed at {steps} steps");
+}
+
+#[test]
+fn pairs_are_forgotten_whatever_step_it_is_cut_off_at_and_one_is_always_good() {
+    let mut steps = 0;
+    for (backend, point, action, story) in stories(&FORGET_PAIRS) {
+        let world = world(backend);
+        let old = world.run(&["snapshot", "now", "--json"]).expect(0);
+        let old = old.objects("pair")[0]["pair"].as_str().unwrap().to_owned();
+        let forget = ["forget", "user:ana", "--snapshots", "--yes"];
+        let cut = disturbed(&world, &forget, point, action);
+        let of_its_own = [Failpoint::ForgetPairsBefore, Failpoint::ForgetPairsDone];
+        let expected = match action {
+            "kill" => None,
+            // All is erased but the pairs: the certificate says so.
+            "error" if !of_its_own.contains(&point) => Some(3),
+            "error" => Some(1),
+            _ => Some(0),
+        };
+        assert_eq!(cut.code, expected, "{story}: {cut:#?}");
+        let verified = world.run(&["snapshot", "verify", "--json"]).expect(0);
+        assert!(
+            !verified.objects("pair").is_empty(),
+            "{story}: no good pair"
+        );
+        finish(&world, &story);
+        let verified = world.run(&["snapshot", "verify", "--json"]).expect(0);
+        let pairs = verified.objects("pair");
+        assert!(!pairs.is_empty(), "{story}: no good pair");
+        assert!(pairs.iter().all(|pair| pair["pair"] != *old), "{story}");
+        steps += 1;
+    }
+    println!("forget with pairs: disturbed at {steps} steps");
 }

@@ -245,6 +245,8 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         | F::ForgetStateBefore
         | F::ForgetStateDone
         | F::ForgetOverwritten
+        | F::ForgetPairsBefore
+        | F::ForgetPairsDone
         | F::RestoreBegun
         | F::RestoreStaged
         | F::RestoreCleaned

@@ -2,8 +2,8 @@
 //!
 //! What is known of that is in the state files: a tombstone for each memory and point that was removed, and the hash of
 //! each namespace of which something was erased. A tombstone names a key, and a key may be used again: a memory that was
-//! written after the removal is another one, and stays. The files are written anew afterwards, so that nothing of what
-//! was taken out is left in their free pages.
+//! written after the removal is another one, and stays. Text indexes are folded and the files are written anew afterwards,
+//! so that nothing of what was taken out is left in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -161,6 +161,10 @@ impl Cleaning<'_> {
         let mut writer = rows.writer(&staged)?;
         taken_out.memories += delete(&rows, &staged, &mut writer, &doomed.delete)?;
         taken_out.marked += mark(&mut writer, &marks)?;
+        if !doomed.delete.is_empty() {
+            // A text index that refuses to be folded finds none of them all the same: no reason to put nothing back.
+            writer.scrub()?;
+        }
         Ok(())
     }
 

@@ -1,0 +1,217 @@
+//! The erasure itself: removals until a look finds nothing, the state, what is left in the files, the pairs.
+
+use crate::apply::{self, Job, States};
+use crate::config::Config;
+use crate::engine::{self, Options, by_hand};
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::failpoint::{Failpoint, hit};
+use crate::guard::{Census, Consent, approve};
+use crate::memory::Namespace;
+use crate::pass::erasure;
+use crate::pass::{Cx, PassName};
+use crate::plan::{ActionKind, Tally};
+use crate::report::count;
+use crate::state::{State, StateError};
+use crate::store::Stores;
+use crate::store::rows;
+use crate::store::traces::Trace;
+use crate::view::{Sightings, View};
+
+use super::places::{places, points_place, rows_place};
+use super::{Erased, Target, failed};
+
+/// How often it is looked again for what an agent wrote meanwhile: rows and points in turn.
+const ROUNDS: u32 = 8;
+
+/// The erasure of namespaces from one store, under its lock.
+pub(super) struct Erasing<'a> {
+    pub(super) config: &'a Config,
+    pub(super) stores: &'a Stores,
+    pub(super) states: &'a States,
+    pub(super) options: &'a Options,
+    pub(super) cx: Cx<'a>,
+}
+
+impl Erasing<'_> {
+    pub(super) fn job(&self) -> Job<'_> {
+        Job {
+            stores: self.stores,
+            states: self.states,
+            run: &self.options.run,
+            pass: PassName::Review,
+            now: self.options.now,
+            cx: self.cx,
+        }
+    }
+
+    /// Erases a namespace from the stores and from the state, and then from the pairs, if that is wanted now or was when
+    /// it was begun.
+    pub(super) fn erase(&self, target: Target<'_>) -> Result<Erased, Failure> {
+        let namespace = target.namespace;
+        let main = self.states.main();
+        let mut erased = Erased::new(&self.stores.name);
+        let sightings = Sightings::new();
+        let view = View::new(self.options.now, self.stores, &sightings);
+        hit(Failpoint::ForgetBefore).map_err(engine::injected)?;
+        let from_pairs = main
+            .begin_forgetting(namespace, target.from_pairs, self.options.now)
+            .map_err(engine::state_failure)?;
+        hit(Failpoint::ForgetBegun).map_err(engine::injected)?;
+        self.stores(&view, namespace, &mut erased)?;
+        if erased.interrupted {
+            return Ok(erased);
+        }
+        hit(Failpoint::ForgetStateBefore).map_err(engine::injected)?;
+        for place in places(self.stores, &view, namespace)? {
+            self.states
+                .at(place.as_partition(), |state| {
+                    self.state(state, namespace, &mut erased)
+                })
+                .map_err(engine::state_failure)?;
+        }
+        hit(Failpoint::ForgetStateDone).map_err(engine::injected)?;
+        self.overwrite(&view, namespace, &mut erased)?;
+        hit(Failpoint::ForgetOverwritten).map_err(engine::injected)?;
+        self.pairs(namespace, from_pairs, &mut erased)?;
+        if erased.interrupted {
+            return Ok(erased);
+        }
+        if !erased.is_in_stores() && !erased.is_to_leave_pairs() {
+            main.finish_forgetting(namespace)
+                .map_err(engine::state_failure)?;
+        }
+        tidy(main, &mut erased)?;
+        Ok(erased)
+    }
+
+    /// Removes rows and points until a look finds none.
+    fn stores(
+        &self,
+        view: &View<'_>,
+        namespace: &Namespace,
+        erased: &mut Erased,
+    ) -> Result<(), Failure> {
+        let mut removed: Tally<ActionKind> = Tally::new();
+        for _ in 0..ROUNDS {
+            let plan = match erasure::plan(view, namespace, &self.cx) {
+                Ok(plan) => plan,
+                Err(error) if error.is_interruption() => {
+                    erased.interrupted = true;
+                    break;
+                }
+                Err(error) => return Err(failed(&error)),
+            };
+            if plan.actions.is_empty() {
+                break;
+            }
+            let before = erasure::extent(view, namespace).map_err(|error| failed(&error))?;
+            let bounds = self.config.guard;
+            let approved = approve(plan, &Census::default(), bounds, Consent::Accepted)
+                .map_err(|refused| Failure::new(Exit::LeftOver, refused.1.to_string()))?;
+            let (done, result) = apply::apply(approved, &self.job());
+            by_hand::count(self.states, PassName::Review, &done)?;
+            result.map_err(|error| failed(&error))?;
+            if let Some(unread) = done.unread.first() {
+                let message = format!("change {}: {}", unread.partition, unread.problem);
+                return Err(Failure::new(Exit::Failed, message));
+            }
+            let after = erasure::extent(view, namespace).map_err(|error| failed(&error))?;
+            let gone = |before: u64, after: u64| {
+                usize::try_from(before.saturating_sub(after)).unwrap_or(usize::MAX)
+            };
+            count(
+                &mut removed,
+                ActionKind::Delete,
+                gone(before.rows, after.rows),
+            );
+            count(
+                &mut removed,
+                ActionKind::DropPoint,
+                gone(before.points, after.points),
+            );
+            if done.interrupted {
+                erased.interrupted = true;
+                break;
+            }
+            if before == after {
+                break;
+            }
+        }
+        let of = |kind| removed.get(&kind).copied().unwrap_or_default();
+        let (rows, points) = (
+            rows_place(view, namespace)?,
+            points_place(&self.stores.config),
+        );
+        erased.removed("rows", &rows, of(ActionKind::Delete));
+        erased.removed("points", &points, of(ActionKind::DropPoint));
+        let left = erasure::extent(view, namespace).map_err(|error| failed(&error))?;
+        if left.rows > 0 {
+            let why = format!(
+                "{} rows: other rows forbid that they go, or the agent is writing them",
+                left.rows
+            );
+            erased.remains("rows", &rows, why, true);
+        }
+        if left.points > 0 {
+            let why = format!(
+                "{} points, of rows that remain or written since",
+                left.points
+            );
+            erased.remains("points", &points, why, true);
+        }
+        Ok(())
+    }
+
+    fn state(
+        &self,
+        state: &State,
+        namespace: &Namespace,
+        erased: &mut Erased,
+    ) -> Result<(), StateError> {
+        let held = state.forget(namespace, self.options.now)?;
+        erased.held(state.path(), held);
+        let place = state.path().display().to_string();
+        let open = state.held(namespace)?.actions;
+        if open > 0 {
+            let why = format!("{open} actions that are not finished: the next run finishes them");
+            erased.remains("actions", &place, why, true);
+        }
+        if !state.tidy()? {
+            let why = "the write-ahead log, which somebody is reading: the next run empties it";
+            erased.remains("log", &place, why, true);
+        }
+        Ok(())
+    }
+
+    /// Overwrites what the removals left behind.
+    fn overwrite(
+        &self,
+        view: &View<'_>,
+        namespace: &Namespace,
+        erased: &mut Erased,
+    ) -> Result<(), Failure> {
+        for file in erasure::files(view, namespace).map_err(|error| failed(&error))? {
+            let place = file.path.display().to_string();
+            let traces = self.scrub(&file).map_err(|error| failed(&error))?;
+            erased.traces(&place, &traces);
+        }
+        if let Some(vectors) = &self.stores.vectors {
+            let traces = vectors.scrub().map_err(|error| failed(&error))?;
+            erased.traces(&points_place(&self.stores.config), &traces);
+        }
+        Ok(())
+    }
+
+    fn scrub(&self, file: &rows::Partition) -> Result<Vec<Trace>, rows::RowError> {
+        self.stores.rows.writer(file)?.scrub()
+    }
+}
+
+fn tidy(main: &State, erased: &mut Erased) -> Result<(), Failure> {
+    if !main.tidy().map_err(engine::state_failure)? {
+        let why = "the write-ahead log, which somebody is reading: the next run empties it";
+        erased.remains("log", &main.path().display().to_string(), why, true);
+    }
+    Ok(())
+}

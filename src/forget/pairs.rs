@@ -1,0 +1,209 @@
+//! What of a namespace is in the pairs of snapshots, and how it goes.
+//!
+//! A pair holds the memories of everybody, so that none is dropped before there is a good one: the newest pair that can be
+//! believed and verifies, without the owner. Where there is none, one is taken. Nothing is dropped when that fails.
+
+use crate::config;
+use crate::engine;
+use crate::error::{Failure, chain};
+use crate::failpoint::{Failpoint, hit};
+use crate::memory::Namespace;
+use crate::snapshot::holders::{Holders, Holding};
+use crate::snapshot::manifest::Purpose;
+use crate::snapshot::shelf::Listing;
+use crate::snapshot::{Order, Pair, Shelf, SnapshotError, take, verify};
+
+use super::erasing::Erasing;
+use super::{Erased, Target};
+
+/// Says what the pairs hold, and counts those that would be dropped. Writes nothing.
+pub(super) fn foresee(store: &config::Store, target: Target<'_>, erased: &mut Erased) {
+    let folder = Shelf::new(&store.pairs);
+    let named = folder.list().map(|listing| {
+        let holders = Holders::among(&listing, target.namespace);
+        if target.from_pairs {
+            for name in doomed(&listing, &holders) {
+                erased.removed("pair", &place(&folder, name), 1);
+            }
+        } else {
+            name_holders(&folder, &holders, &listing, erased);
+        }
+        name_unsure(&folder, &holders, &listing, erased);
+    });
+    if let Err(error) = named {
+        unlisted(&folder, &error, target.from_pairs, erased);
+    }
+}
+
+impl Erasing<'_> {
+    /// Names the pairs that hold something of a namespace; drops them when they are wanted and its rows and points are
+    /// gone.
+    pub(super) fn pairs(
+        &self,
+        namespace: &Namespace,
+        are_wanted: bool,
+        erased: &mut Erased,
+    ) -> Result<(), Failure> {
+        hit(Failpoint::ForgetPairsBefore).map_err(engine::injected)?;
+        let folder = Shelf::new(&self.stores.config.pairs);
+        let result = if are_wanted && !erased.is_in_stores() {
+            self.drop_holders(&folder, namespace, erased)
+        } else {
+            Ok(())
+        };
+        let problem = match result {
+            Err(error) if error.is_interruption() => {
+                erased.interrupted = true;
+                return Ok(());
+            }
+            result => result.err().map(|error| chain(&error)),
+        };
+        match folder.list() {
+            Ok(listing) => {
+                let holders = Holders::among(&listing, namespace);
+                if are_wanted {
+                    let why = match &problem {
+                        Some(problem) => problem,
+                        None if erased.is_in_stores() => {
+                            "it stays until its rows and points are gone"
+                        }
+                        None => "the agent is writing it",
+                    };
+                    left(&folder, &holders, &listing, why, erased);
+                } else {
+                    name_holders(&folder, &holders, &listing, erased);
+                }
+                name_unsure(&folder, &holders, &listing, erased);
+            }
+            Err(error) => unlisted(&folder, &error, are_wanted, erased),
+        }
+        hit(Failpoint::ForgetPairsDone).map_err(engine::injected)
+    }
+
+    fn drop_holders(
+        &self,
+        folder: &Shelf,
+        namespace: &Namespace,
+        erased: &mut Erased,
+    ) -> Result<(), SnapshotError> {
+        let listing = folder.list()?;
+        let holders = Holders::among(&listing, namespace);
+        if !holders.sure.is_empty() && !self.has_good_pair(folder, &listing, &holders)? {
+            erased.new_pair = Some(self.new_pair(folder)?);
+        }
+        for name in doomed(&listing, &holders) {
+            if self.cx.stop.is_requested() {
+                return Err(SnapshotError::Interrupted);
+            }
+            folder.drop_pair(name)?;
+            erased.removed("pair", &place(folder, name), 1);
+        }
+        Ok(())
+    }
+
+    /// Whether the newest pair is without the owner, and verifies.
+    fn has_good_pair(
+        &self,
+        folder: &Shelf,
+        listing: &Listing,
+        holders: &Holders<'_>,
+    ) -> Result<bool, SnapshotError> {
+        let Some(newest) = listing.newest().filter(|newest| !holders.has(&newest.name)) else {
+            return Ok(false);
+        };
+        match verify(&self.stores.config, folder, newest, self.cx.stop) {
+            Err(error) if error.is_interruption() => Err(error),
+            verified => Ok(verified.is_ok()),
+        }
+    }
+
+    /// Takes a pair and verifies it. Answers its name.
+    fn new_pair(&self, folder: &Shelf) -> Result<String, SnapshotError> {
+        let manifest = take(Order {
+            stores: self.stores,
+            purpose: Purpose::Asked,
+            run: &self.options.run,
+            now: self.options.now,
+            cx: self.cx,
+        })?;
+        let name = manifest.pair.clone();
+        let pair = Pair { name, manifest };
+        verify(&self.stores.config, folder, &pair, self.cx.stop)?;
+        Ok(pair.name)
+    }
+}
+
+/// What is dropped: pairs that hold memories, and what is left of pairs that were never whole.
+fn doomed<'a>(listing: &'a Listing, holders: &Holders<'a>) -> impl Iterator<Item = &'a str> {
+    let pairs: Vec<&str> = holders.sure.iter().map(|(pair, _)| &*pair.name).collect();
+    let partial = listing.partial.iter().map(String::as_str);
+    pairs.into_iter().chain(partial)
+}
+
+/// Names the pairs that stay, since nobody asked that they go.
+fn name_holders(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, erased: &mut Erased) {
+    for (pair, holding) in &holders.sure {
+        let why = format!(
+            "{}, until it is no longer kept, or until forget --snapshots: no restore brings them back",
+            spelled(*holding)
+        );
+        erased.remains("pair", &place(folder, &pair.name), why, false);
+    }
+    for name in &listing.partial {
+        let why =
+            "what is left of a pair that was never whole, until the next night with snapshots";
+        erased.remains("pair", &place(folder, name), why, false);
+    }
+}
+
+/// Names the pairs that should be gone.
+fn left(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, why: &str, erased: &mut Erased) {
+    for (pair, holding) in &holders.sure {
+        let why = format!("{}: {why}", spelled(*holding));
+        erased.remains("pair", &place(folder, &pair.name), why, true);
+    }
+    for name in &listing.partial {
+        let why = format!("what is left of a pair that was never whole: {why}");
+        erased.remains("pair", &place(folder, name), why, true);
+    }
+}
+
+/// Names the pairs of which it is not known.
+fn name_unsure(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, erased: &mut Erased) {
+    for (name, error) in &listing.damaged {
+        let why = format!(
+            "whether it holds something is not known, and it is left alone: {}",
+            chain(error)
+        );
+        erased.remains("pair", &place(folder, name), why, false);
+    }
+    let perhaps = holders.unsure(erased.new_pair.as_deref());
+    if perhaps > 0 {
+        let why = format!(
+            "{perhaps} pairs that count nothing of it: their text index, or the segments of the server in them, can have words of what was removed before each was taken"
+        );
+        let place = folder.folder().display().to_string();
+        erased.remains("older_pairs", &place, why, false);
+    }
+}
+
+fn unlisted(folder: &Shelf, error: &SnapshotError, are_wanted: bool, erased: &mut Erased) {
+    let why = format!(
+        "whether a pair holds something is not known: {}",
+        chain(error)
+    );
+    erased.remains(
+        "pair",
+        &folder.folder().display().to_string(),
+        why,
+        are_wanted,
+    );
+}
+
+fn spelled(holding: Holding) -> String {
+    format!("{} rows and {} points of it", holding.rows, holding.points)
+}
+
+fn place(folder: &Shelf, name: &str) -> String {
+    folder.path(name).display().to_string()
+}
