@@ -4,6 +4,7 @@
 //! Only what differs from the preset is written; every guess says that it is one.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use toml::Value;
 
@@ -37,6 +38,33 @@ pub(super) struct Draft {
     pub(super) confirmed: bool,
     /// What a person should know.
     pub(super) notes: Vec<String>,
+}
+
+/// Where hypnos' own files are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folders {
+    /// Beside the configuration.
+    Beside,
+    /// Where a service keeps them.
+    OfSystem,
+}
+
+impl Folders {
+    /// Those that fit a configuration at this path.
+    pub(super) fn of(output: &Path) -> Self {
+        if output.starts_with("/etc") {
+            Self::OfSystem
+        } else {
+            Self::Beside
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Beside => BESIDE,
+            Self::OfSystem => OF_SYSTEM,
+        }
+    }
 }
 
 /// Where the points are.
@@ -140,9 +168,9 @@ impl Draft {
         }
     }
 
-    /// The text of the configuration file.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::from(HEAD);
+    /// The text of the configuration file, where `folders` says where hypnos' own files are.
+    pub(super) fn text(&self, folders: Folders) -> String {
+        let mut text = format!("{HEAD}{}{SCHEDULE}", folders.text());
         let mut line = |line: &str| {
             text.push_str(line);
             text.push('\n');
@@ -256,11 +284,24 @@ fn push_keys(text: &mut String, keys: &[(&'static str, String)]) {
 const HEAD: &str = "\
 # Written by `hypnos init`. Every key there is: config/hypnos.toml in hypnos' documentation.
 
+";
+
+const BESIDE: &str = "\
 # hypnos' own files: journal, copies for undo, the queue. Relative to this file.
 state_dir = \"hypnos-state\"
 # A verified pair of rows and points each night.
 snapshot_dir = \"hypnos-snapshots\"
+";
 
+const OF_SYSTEM: &str = "\
+# hypnos' own files: journal, copies for undo, the queue.
+state_dir = \"/var/lib/hypnos\"
+# A verified pair of rows and points each night.
+snapshot_dir = \"/var/backups/hypnos\"
+";
+
+const SCHEDULE: &str = "
+# Of the daemon; a timer has its own.
 [schedule]
 cron = \"0 3 * * *\"
 timezone = \"UTC\"
@@ -310,5 +351,51 @@ fn store_name(path: &str) -> String {
         "agent".to_owned()
     } else {
         plain.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::presets;
+
+    #[test]
+    fn a_configuration_of_the_system_keeps_its_files_where_a_service_does() {
+        let draft = Draft::of_preset(presets::find("ttl-days").unwrap(), "/srv/m.db");
+        for (output, state) in [
+            ("/etc/hypnos/hypnos.toml", "/var/lib/hypnos"),
+            ("/srv/hypnos.toml", "hypnos-state"),
+            ("/etcetera/hypnos.toml", "hypnos-state"),
+        ] {
+            let text = draft.text(Folders::of(Path::new(output)));
+            assert!(text.contains(&format!("state_dir = {state:?}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_store_is_called_after_its_file() {
+        for (path, name) in [
+            ("/srv/Agent Memory.sqlite3", "agent-memory"),
+            ("/srv/users/{tenant}.db", "agent"),
+            ("/srv/--.db", "agent"),
+            ("/srv/m\u{e9}moire.db", "m-moire"),
+        ] {
+            assert_eq!(store_name(path), name);
+        }
+    }
+
+    #[test]
+    fn what_is_called_otherwise_is_written_over_the_preset() {
+        let mut draft = Draft::of_preset(presets::find("ttl-days").unwrap(), "/srv/m \"x\".db");
+        draft.overrides = presets::find("ttl-days")
+            .unwrap()
+            .with_table("users", "people");
+        let text = draft.text(Folders::Beside);
+        assert!(
+            text.contains("[store.owners]\ntable = \"people\"\n"),
+            "{text}"
+        );
+        let path = text.parse::<toml::Table>().unwrap()["store"][0]["rows"]["path"].clone();
+        assert_eq!(path.as_str(), Some("/srv/m \"x\".db"));
     }
 }

@@ -35,7 +35,7 @@ mod server;
 pub mod shape;
 mod tables;
 
-use draft::{Draft, Points};
+use draft::{Draft, Folders, Points};
 use place::{Rows, Where};
 pub use proof::Proof;
 use recognise::Recognised;
@@ -117,7 +117,12 @@ struct Scene<'a> {
 impl Scene<'_> {
     /// Reads a draft as if it stood where the configuration will be.
     fn parse(&self, draft: &Draft) -> Result<config::Store, Failure> {
-        let config = config::parse(&draft.text(), &self.output, self.env).map_err(|error| {
+        let config = config::parse(
+            &draft.text(Folders::of(&self.output)),
+            &self.output,
+            self.env,
+        )
+        .map_err(|error| {
             Failure::new(Exit::Config, chain(&error)).while_doing("propose a configuration")
         })?;
         config
@@ -291,7 +296,7 @@ impl Scene<'_> {
             points: draft.points_in_words(),
             proof: proof.filter(|proof| proof.of > 0),
             confirmed: draft.confirmed,
-            text: draft.text(),
+            text: draft.text(Folders::of(&self.output)),
             notes: draft.notes,
         })
     }

@@ -1,6 +1,6 @@
 //! The guard: a plan over its bound changes nothing, and `--accept` takes exactly that plan.
 
-use crate::support::{Backend, DAY, World, now};
+use crate::support::{BACKENDS, Backend, DAY, World, now};
 
 /// 100 memories of one user, of which 60 have expired.
 fn store() -> World {
@@ -147,4 +147,92 @@ fn a_first_run_that_only_reports_waits_for_an_acceptance() {
     // From then on the pass works by itself.
     world.memory("ana", now() - 20 * DAY, Some(7));
     assert_eq!(world.night().expect(3).pass("ttl")["outcome"], "applied");
+}
+
+/// 98 memories of Ana: one expired, two that say the same, ten that have faded; and a point of nobody's.
+fn much_to_do(backend: Backend) -> World {
+    let mut world = World::new(backend);
+    world.user("ana", None);
+    for _ in 0..85 {
+        world.memory("ana", now(), None);
+    }
+    for n in 0..10 {
+        world.memory("ana", now() - (400 + n) * DAY, None);
+    }
+    world.memory("ana", now() - 20 * DAY, Some(7));
+    let copies = [
+        world.memory("ana", now(), None),
+        world.memory("ana", now(), None),
+    ];
+    for id in copies {
+        world
+            .rows()
+            .execute(
+                "UPDATE memories SET content = 'The same.' WHERE id = ?1",
+                [id],
+            )
+            .unwrap();
+    }
+    world.ghost("user:ana");
+    for pass in ["review", "snapshot"] {
+        let (off, on) = (
+            format!("[pass.{pass}]\nenabled = false"),
+            format!("[pass.{pass}]\nenabled = true"),
+        );
+        world.configure(&off, &on);
+    }
+    world
+}
+
+#[test]
+fn a_first_run_reports_every_removal_asks_its_questions_and_takes_its_pair() {
+    for backend in BACKENDS {
+        let mut world = much_to_do(backend);
+        world.configure(
+            "name = \"agent\"",
+            "name = \"agent\"\nfirst_run = \"report\"",
+        );
+        let (rows, points) = (world.dump(), world.all_points());
+        let night = world.night().expect(3);
+        for (pass, action) in [
+            ("ttl", "delete"),
+            ("orphans", "drop_point"),
+            ("duplicates", "supersede"),
+            ("decay", "delete"),
+        ] {
+            let report = night.pass(pass);
+            assert_eq!(report["refusal"]["limit"], "first_run", "{report:#}");
+            assert!(report["planned"][action].as_u64() > Some(0), "{report:#}");
+            assert_eq!(report["applied"], serde_json::json!({}));
+        }
+        assert_eq!(night.pass("snapshot")["applied"]["snapshot"], 1);
+        assert!(night.pass("review")["applied"]["queue"].as_u64() > Some(0));
+        assert_eq!((world.dump(), world.all_points()), (rows, points));
+        let status = world.run(&["status"]).expect(0).stdout;
+        assert!(status.contains("--accept"), "{status}");
+
+        // All that was reported, at once.
+        let hashes: Vec<String> = ["ttl", "orphans", "duplicates", "decay"]
+            .iter()
+            .flat_map(|pass| {
+                let hash = night.pass(pass)["refusal"]["accept"].clone();
+                ["--accept".to_owned(), hash.as_str().unwrap().to_owned()]
+            })
+            .collect();
+        let mut args = vec!["--run-now", "--json"];
+        args.extend(hashes.iter().map(String::as_str));
+        let taken = world.run(&args);
+        assert_eq!(taken.pass("ttl")["applied"]["delete"], 1, "{taken:#?}");
+        assert_eq!(taken.pass("orphans")["applied"]["drop_point"], 1);
+        assert_eq!(taken.pass("duplicates")["applied"]["supersede"], 1);
+
+        // Or without a question, once the operator says so.
+        let mut other = much_to_do(backend);
+        other.configure(
+            "name = \"agent\"",
+            "name = \"agent\"\nfirst_run = \"apply\"",
+        );
+        let free = other.night().expect(0);
+        assert_eq!(free.pass("ttl")["applied"]["delete"], 1);
+    }
 }
