@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use hypnos::config::presets;
+use qdrant_peer::Peer;
 use rusqlite::Connection;
+use serde_json::json;
 
+use crate::support::points_only::{NewPoint, PointStore};
 use crate::support::{
-    BACKENDS, Backend, DAY, Output, Points, World, files, hypnos, now, open, qdrant, write,
+    BACKENDS, Backend, DAY, DIM, Output, Points, World, files, hypnos, now, open, qdrant, vector,
+    write,
 };
 
 /// A store of ttl-days with something for a night to do: an expired memory, and a live one.
@@ -390,4 +394,110 @@ fn a_server_without_the_points_of_the_store_is_no_match() {
         preset.stderr.contains("no store of salience"),
         "{preset:#?}"
     );
+}
+
+/// A server of its own, for what must see no other collection.
+fn own_server(collections: &[(&str, serde_json::Value)]) -> (Peer, PointStore) {
+    let peer = Peer::start();
+    let mut store = PointStore::at(&peer.url(), &peer.rest_url());
+    for (name, payload) in collections {
+        store.create(name, DIM.into(), None);
+        let points: Vec<NewPoint> = (1..=5)
+            .map(|n| {
+                NewPoint::new(
+                    uuid::Uuid::from_u128(n).to_string(),
+                    payload.clone(),
+                    vector(1),
+                )
+            })
+            .collect();
+        store.put(name, &points);
+    }
+    (peer, store)
+}
+
+fn mem0() -> serde_json::Value {
+    json!({"data": "text", "hash": "h", "created_at": "2026-11-01T00:00:00+00:00", "user_id": "ana"})
+}
+
+fn init_server(store: &PointStore, args: &[&str]) -> Output {
+    let mut all = args.to_vec();
+    all.extend(["--rest-url", store.rest_url.as_str(), "--json"]);
+    init(store.dir.path(), &all)
+}
+
+#[test]
+fn a_server_whose_points_are_the_rows_is_all_that_need_be_named() {
+    let entity = json!({"data": "Ana", "entity_type": "person", "linked_memory_ids": ["x"], "hash": "h", "created_at": "t"});
+    let typescript = json!({"data": "text", "hash": "h", "createdAt": "2026-11-01T00:00:00.000Z", "userId": "ana"});
+    for memory in [mem0(), typescript] {
+        let (_peer, store) = own_server(&[
+            ("mem0", memory),
+            ("mem0_entities", entity.clone()),
+            (
+                "mem0migrations",
+                json!({"user_id": "u", "type": "user_identity"}),
+            ),
+        ]);
+        let before = store.whole("mem0");
+        let found = init_server(&store, &[&store.url]).expect(0);
+        let line = &found.objects("init")[0];
+        assert_eq!(line["preset"], "mem0-qdrant", "{found:#?}");
+        assert_eq!(line["points"], format!("collection mem0 at {}", store.url));
+        assert_eq!(store.night().code, Some(3), "copies wait");
+        assert_eq!(store.whole("mem0"), before);
+    }
+}
+
+#[test]
+fn a_log_of_mem0_leads_to_its_server() {
+    let (_peer, store) = own_server(&[("memories", mem0())]);
+    let log = store.dir.path().join("log.sqlite");
+    open(&log)
+        .execute_batch(presets::find("mem0-qdrant").unwrap().ddl)
+        .unwrap();
+    let found = init_server(&store, &["log.sqlite", &store.url]).expect(0);
+    assert_eq!(
+        found.objects("init")[0]["preset"],
+        "mem0-qdrant",
+        "{found:#?}"
+    );
+    let alone = init(store.dir.path(), &["log.sqlite", "--force"]).expect(2);
+    assert!(alone.stderr.contains("only a log"), "{alone:#?}");
+}
+
+#[test]
+fn several_collections_of_memories_are_a_question_and_strange_ones_none() {
+    let langchain = json!({"page_content": "text", "metadata": {"user_id": "ana"}});
+    let files = json!({"text": "a page", "metadata": {"file_id": "f"}, "tenant_id": "file-f"});
+    let (_peer, store) = own_server(&[
+        ("notes", mem0()),
+        ("documents", langchain),
+        ("open-webui_files", files),
+    ]);
+    let asked = init_server(&store, &[&store.url]).expect(2);
+    for part in [
+        "documents (langchain)",
+        "notes (mem0-qdrant)",
+        "--collection",
+    ] {
+        assert!(asked.stderr.contains(part), "{asked:#?}");
+    }
+    assert!(!asked.stderr.contains("open-webui_files"));
+    let strange = init_server(&store, &[&store.url, "open-webui_files"]).expect(10);
+    assert!(strange.stderr.contains("unknown"), "{strange:#?}");
+    let told = init_server(&store, &[&store.url, "documents"]).expect(0);
+    assert_eq!(told.objects("init")[0]["preset"], "langchain", "{told:#?}");
+    let other = init_server(
+        &store,
+        &[
+            &store.url,
+            "documents",
+            "--force",
+            "--preset",
+            "mem0-qdrant",
+        ],
+    )
+    .expect(10);
+    assert!(other.stderr.contains("unknown"), "{other:#?}");
 }

@@ -222,3 +222,83 @@ fn frameworks() {
         }
     }
 }
+
+/// What `hypnos init` makes of them, from the address of the server alone.
+#[test]
+fn init_knows_each_collection() {
+    for (name, file, collection, preset) in [
+        (
+            "mem0-legacy",
+            "assistant_memories",
+            "assistant_memories",
+            Some("mem0-qdrant"),
+        ),
+        ("mem0-legacy", "mem0migrations", "mem0migrations", None),
+        (
+            "qdrant-frameworks",
+            "langchain",
+            "langchain_memories",
+            Some("langchain"),
+        ),
+        (
+            "qdrant-frameworks",
+            "llamaindex",
+            "llamaindex_memories",
+            Some("llamaindex"),
+        ),
+        (
+            "qdrant-frameworks",
+            "haystack",
+            "haystack_memories",
+            Some("haystack"),
+        ),
+        ("decoys", "open-webui_files", "open-webui_files", None),
+    ] {
+        let Some(folder) = folder(name) else { return };
+        let peer = Peer::start();
+        let mut store = PointStore::at(&peer.url(), &peer.rest_url());
+        load(&mut store, &folder, file, collection);
+        let found = store.run(&["init", &store.url, "--rest-url", &store.rest_url, "--json"]);
+        match preset {
+            Some(preset) => {
+                let found = found.expect(0);
+                assert_eq!(found.objects("init")[0]["preset"], preset, "{found:#?}");
+            }
+            None => assert_eq!(found.code, Some(10), "{found:#?}"),
+        }
+    }
+}
+
+/// What it makes of databases, copied under another name; the decoys are none of ours.
+#[test]
+fn init_knows_each_database() {
+    for (name, file, preset) in [
+        ("decoys", "beets-library.db", None),
+        ("decoys", "coverage.sqlite", None),
+        ("decoys", "requests-cache.sqlite", None),
+    ] {
+        let Some(folder) = folder(name) else { return };
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::copy(folder.join(file), dir.path().join("copy.bin")).unwrap();
+        let mut command = crate::support::hypnos();
+        let found = Output::of(
+            command
+                .current_dir(dir.path())
+                .args(["init", "copy.bin", "--json"]),
+        );
+        match preset {
+            Some(preset) => {
+                let found = found.expect(0);
+                let preset: &str = preset;
+                assert_eq!(found.objects("init")[0]["preset"], preset, "{found:#?}");
+            }
+            None => {
+                assert!(
+                    found.code == Some(10) && found.stderr.contains("unknown"),
+                    "{found:#?}"
+                );
+                assert!(!dir.path().join("hypnos.toml").exists());
+            }
+        }
+    }
+}
