@@ -135,6 +135,7 @@ mod tests {
     use crate::init::shape;
 
     fn recognised(ddl: &str) -> Recognised {
+        crate::store::vec0::register();
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch(ddl).unwrap();
         database(&shape::read(&conn).unwrap())
@@ -153,6 +154,71 @@ mod tests {
                     assert!(found.iter().all(same), "{}: {found:?}", preset.name);
                 }
                 other => panic!("{}: {other:?}", preset.name),
+            }
+        }
+    }
+
+    /// Schemas of other versions than the one that the preset was written for, with what each lacks or adds.
+    #[test]
+    fn older_and_newer_versions_are_recognised() {
+        let memory_v8 = "id INTEGER PRIMARY KEY AUTOINCREMENT, content_hash TEXT UNIQUE NOT NULL, content TEXT NOT NULL, tags TEXT,
+            memory_type TEXT, metadata TEXT, created_at REAL, updated_at REAL, created_at_iso TEXT, updated_at_iso TEXT";
+        let vec0 = "CREATE VIRTUAL TABLE memory_embeddings USING vec0(content_embedding FLOAT[4] distance_metric=cosine)";
+        let partitioned = "CREATE VIRTUAL TABLE memory_embeddings USING vec0(store TEXT partition key, content_embedding FLOAT[4])";
+        let later = "deleted_at REAL DEFAULT NULL, parent_id TEXT, version INTEGER DEFAULT 1, confidence REAL DEFAULT 1.0,
+            last_accessed INTEGER, superseded_by TEXT";
+        let cavira = "id text PRIMARY KEY, user_id text, segment integer, content text NOT NULL, simhash text, primary_sector text NOT NULL,
+            tags text, meta text, created_at integer, updated_at integer, last_seen_at integer, salience real, decay_lambda real,
+            version integer, mean_dim integer, mean_vec blob";
+        for (preset, ddl) in [
+            ("mcp-memory-service", format!("CREATE TABLE memories({memory_v8}); {vec0}")),
+            ("mcp-memory-service", format!("CREATE TABLE memories({memory_v8}, deleted_at REAL); {vec0}")),
+            ("mcp-memory-service", format!("CREATE TABLE memories({memory_v8}, {later}); {vec0}")),
+            (
+                "mcp-memory-service",
+                format!("CREATE TABLE memories({memory_v8}, {later}, store TEXT, embedding_pending INTEGER); {partitioned}"),
+            ),
+            (
+                "langgraph-sqlite",
+                "CREATE TABLE store_migrations(v INTEGER PRIMARY KEY);
+                 CREATE TABLE store(prefix text NOT NULL, key text NOT NULL, value text NOT NULL, created_at TIMESTAMP,
+                   updated_at TIMESTAMP, PRIMARY KEY(prefix, key))"
+                    .to_owned(),
+            ),
+            (
+                "openmemory-cavira",
+                format!(
+                    "CREATE TABLE memories({cavira});
+                     CREATE TABLE vectors(id text, sector text, user_id text, v blob, dim integer, PRIMARY KEY(id, sector))"
+                ),
+            ),
+            (
+                "openmemory-cavira",
+                format!(
+                    "CREATE TABLE memories({cavira}, project_id text, compressed_vec blob, feedback_score real);
+                     CREATE TABLE openmemory_vectors(id text, sector text, user_id text, project_id text, v blob, dim integer,
+                       PRIMARY KEY(id, sector))"
+                ),
+            ),
+            (
+                "mem0-qdrant",
+                "CREATE TABLE history(id TEXT PRIMARY KEY, memory_id TEXT, old_memory TEXT, new_memory TEXT, event TEXT,
+                   created_at DATETIME, updated_at DATETIME, is_deleted INTEGER)"
+                    .to_owned(),
+            ),
+            (
+                "mem0-qdrant",
+                "CREATE TABLE memory_history(id INTEGER PRIMARY KEY AUTOINCREMENT, memory_id TEXT NOT NULL, previous_value TEXT,
+                   new_value TEXT, action TEXT NOT NULL, created_at TEXT, updated_at TEXT, is_deleted INTEGER)"
+                    .to_owned(),
+            ),
+        ] {
+            match recognised(&ddl) {
+                Recognised::Presets(found) => {
+                    let names: Vec<_> = found.iter().map(|preset| preset.name).collect();
+                    assert_eq!(names, [preset], "{ddl}");
+                }
+                other => panic!("{preset}: {other:?} of {ddl}"),
             }
         }
     }

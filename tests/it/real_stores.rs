@@ -276,6 +276,12 @@ fn init_knows_each_database() {
         ("decoys", "beets-library.db", None),
         ("decoys", "coverage.sqlite", None),
         ("decoys", "requests-cache.sqlite", None),
+        ("langgraph", "store.db", Some("langgraph-sqlite")),
+        (
+            "mcp-memory-service-9",
+            "sqlite_vec.db",
+            Some("mcp-memory-service"),
+        ),
     ] {
         let Some(folder) = folder(name) else { return };
         let dir = tempfile::tempdir().unwrap();
@@ -289,8 +295,9 @@ fn init_knows_each_database() {
         match preset {
             Some(preset) => {
                 let found = found.expect(0);
-                let preset: &str = preset;
-                assert_eq!(found.objects("init")[0]["preset"], preset, "{found:#?}");
+                let line = &found.objects("init")[0];
+                assert_eq!(line["preset"], preset, "{found:#?}");
+                assert!(line["rows_with_point"].as_u64() > Some(0), "{found:#?}");
             }
             None => {
                 assert!(
