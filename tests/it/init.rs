@@ -501,3 +501,74 @@ fn several_collections_of_memories_are_a_question_and_strange_ones_none() {
     .expect(10);
     assert!(other.stderr.contains("unknown"), "{other:#?}");
 }
+
+#[test]
+fn open_webui_is_told_from_its_database_and_the_points_of_its_memories() {
+    let (_peer, mut store) = own_server(&[(
+        "chat_files",
+        json!({"text": "a page", "metadata": {"file_id": "f", "hash": "h"}, "tenant_id": "file-f"}),
+    )]);
+    let webui = store.dir.path().join("copy of webui");
+    let db = open(&webui);
+    db.execute_batch(presets::find("open-webui").unwrap().ddl)
+        .unwrap();
+    db.execute_batch(
+        "INSERT INTO user(id, name, email, role, profile_image_url, last_active_at, updated_at, created_at)
+           VALUES('ana', 'Ana', 'a@example.org', 'user', '', 1, 1, 1);",
+    )
+    .unwrap();
+    store.create("chat_memories", DIM.into(), None);
+    let mut points = Vec::new();
+    for n in 1..=4_u128 {
+        let id = uuid::Uuid::from_u128(n << 64 | 7).to_string();
+        // One of the points has lost its row.
+        if n < 4 {
+            db.execute(
+                "INSERT INTO memory(id, user_id, content, updated_at, created_at) VALUES(?1, 'ana', ?1, 1700000000, 1700000000)",
+                [&id],
+            )
+            .unwrap();
+        }
+        let payload = json!({"text": id, "metadata": {"created_at": 1_700_000_000}, "tenant_id": "user-memory-ana"});
+        points.push(NewPoint::new(
+            id,
+            payload,
+            vector(i64::try_from(n).unwrap()),
+        ));
+    }
+    store.put("chat_memories", &points);
+    let files = store.whole("chat_files");
+    let found = init_server(&store, &["copy of webui", &store.url]).expect(0);
+    let line = &found.objects("init")[0];
+    assert_eq!(line["preset"], "open-webui", "{found:#?}");
+    assert_eq!(
+        line["points"],
+        format!("collection chat_memories at {}", store.url)
+    );
+    assert_eq!(
+        (&line["rows_with_point"], &line["rows_looked_at"]),
+        (&3.into(), &3.into())
+    );
+    assert_eq!(
+        found.objects("check")[0]["drift"]["point_without_row"],
+        1,
+        "{found:#?}"
+    );
+    assert_eq!(store.whole("chat_files"), files);
+
+    let silent = init(store.dir.path(), &["copy of webui", "-o", "x.toml"]).expect(2);
+    assert!(silent.stderr.contains("on a Qdrant server"), "{silent:#?}");
+    let other = init_server(
+        &store,
+        &[
+            "copy of webui",
+            &store.url,
+            "-o",
+            "x.toml",
+            "--collection",
+            "chat_files",
+        ],
+    )
+    .expect(10);
+    assert!(other.stderr.contains("looks like the points"), "{other:#?}");
+}
