@@ -5,12 +5,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::checker::{after_one_more_run, at_any_time};
 use crate::seed::{self, Case};
-use crate::support::{BACKENDS, Backend, Output, files, hypnos, write};
+use crate::support::{BACKENDS, Backend, Output, World, files, hypnos, now, write};
 
 /// A small file system in memory, gone when this is dropped.
 struct Disk {
@@ -25,8 +26,12 @@ const NOBODY: &str = "65534";
 impl Disk {
     /// `None`, and a line that says so, where nothing can be mounted.
     fn mount() -> Option<Self> {
+        Self::of(SIZE)
+    }
+
+    fn of(bytes: usize) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let options = format!("size={SIZE},mode=0755");
+        let options = format!("size={bytes},mode=0755");
         let mounted = mount(&["-t", "tmpfs", "-o", &options, "tmpfs"], folder.path());
         if !mounted {
             println!("not checked: only root can mount the small file system that this needs");
@@ -116,6 +121,125 @@ fn a_full_disk_loses_nothing() {
         );
         println!("{backend:?}: {failed} nights on a full disk");
     }
+}
+
+/// A store with half a megabyte of live rows and two of free pages, which a night vacuums and copies; its state and its
+/// pairs are on a disk of their own.
+fn hollow(folder: TempDir, apart: &Path) -> World {
+    let mut world = World::in_folder(Backend::Sqlite, folder);
+    let bounds = "[pass.vacuum]\nmin_free_bytes = \"64KiB\"\n[[store]]";
+    let (state, pairs) = (apart.join("state"), apart.join("snapshots"));
+    world
+        .configure("[pass.snapshot]\nenabled = false\n", "")
+        .configure("[[store]]", bounds)
+        .configure("\"state\"", &format!("{:?}", state.display().to_string()))
+        .configure(
+            "\"snapshots\"",
+            &format!("{:?}", pairs.display().to_string()),
+        );
+    world.user("ana", None);
+    for _ in 0..20 {
+        world.memory("ana", now(), None);
+    }
+    let fill = "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+                SELECT randomblob(?1) FROM n";
+    let db = world.rows();
+    for (table, bytes) in [("ballast", 1000), ("junk", 4000)] {
+        db.execute_batch(&format!("CREATE TABLE {table}(x)"))
+            .unwrap();
+        let _ = db
+            .execute(&format!("INSERT INTO {table} {fill}"), [bytes])
+            .unwrap();
+    }
+    db.execute_batch("DROP TABLE junk").unwrap();
+    drop(db);
+    world
+}
+
+/// What a night on a full disk did, and what holds afterwards: clear words, every pair good, nothing left behind, nothing
+/// lost, and the next night does the rest.
+fn harmless(world: &World, night: &Output, pairs: &Path, before: &str, mend: impl FnOnce()) {
+    let says = |word: &&str| night.stdout.contains(*word) || night.stderr.contains(*word);
+    if night.code != Some(0) {
+        assert_eq!(night.code, Some(1), "{night:#?}");
+        assert!(["full", "No space"].iter().any(says), "{night:#?}");
+    }
+    let hidden = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.starts_with('.'))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(hidden(pairs), [""; 0], "{night:#?}");
+    assert_eq!(hidden(world.dir.path()), [""; 0]);
+    mend();
+    let _ = world.run(&["snapshot", "verify"]).expect(0);
+    assert_eq!(world.dump(), before);
+    let _ = world.night().expect(0);
+    assert_eq!(world.dump(), before);
+    assert_eq!(world.night().expect(0).pass("snapshot")["outcome"], "idle");
+    let _ = world.run(&["check"]).expect(0);
+}
+
+#[test]
+fn a_pair_that_finds_no_room_costs_no_other_and_leaves_nothing() {
+    let mut failed = 0;
+    // Room for nothing, for a part of the rows, for them and a part of the points, for all but the manifest, for all.
+    for kib in (0..60).step_by(4).chain((60..800).step_by(60)) {
+        let Some(disk) = Disk::of(SIZE) else { return };
+        let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut world = hollow(folder, state.path());
+        let pairs = disk.folder.path().join("snapshots");
+        let old = state.path().join("snapshots").display().to_string();
+        world.configure(&old, &pairs.display().to_string());
+        let _ = world.run(&["snapshot", "now"]).expect(0);
+        world.memory("ana", now(), None);
+        let before = world.dump();
+        disk.fill(kib << 10);
+        let night = world.run(&["--run-now", "--only", "snapshot", "--json"]);
+        failed += u32::from(night.code != Some(0));
+        harmless(&world, &night, &pairs.join("agent"), &before, || {
+            disk.empty();
+        });
+    }
+    println!("{failed} pairs that found no room");
+    assert!(failed > 10, "only {failed} pairs met the full disk");
+}
+
+/// A vacuum asks for room first; here the disk fills up after that, while it is about to begin.
+#[test]
+fn a_vacuum_that_finds_no_room_changes_nothing() {
+    let mut failed = 0;
+    for kib in [0, 4, 16, 64, 256, 400, 520, 600] {
+        let Some(disk) = Disk::of(16 << 20) else {
+            return;
+        };
+        let folder = tempfile::tempdir_in(disk.folder.path()).unwrap();
+        let apart = tempfile::tempdir().unwrap();
+        let world = hollow(folder, apart.path());
+        let _ = world.run(&["snapshot", "now"]).expect(0);
+        let before = world.dump();
+        let mut command = world.command(&["--run-now", "--only", "vacuum", "--json"]);
+        let night = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_secs(1));
+                disk.fill(kib << 10);
+            });
+            Output::of(command.env("FAILPOINTS", "vacuum.before=sleep(2000)"))
+        });
+        failed += u32::from(night.code != Some(0));
+        let pairs = apart.path().join("snapshots/agent");
+        harmless(&world, &night, &pairs, &before, || disk.empty());
+        assert_eq!(
+            world
+                .rows()
+                .pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0)),
+            Ok(0)
+        );
+    }
+    println!("{failed} vacuums that found no room");
+    assert!(failed > 0, "no vacuum met the full disk");
 }
 
 #[test]

@@ -358,15 +358,27 @@ fn a_capture_that_is_killed_is_never_listed() {
         .unwrap();
     let before = state_of(&world);
     world.night().expect(0);
-    for _ in 0..times("HYPNOS_KILLS", 12) {
+    let mut kill_one = || {
         let mut child = world.spawn(&["snapshot", "now"]);
         std::thread::sleep(std::time::Duration::from_micros(random(60_000)));
         let _ = child.kill();
-        child.wait().unwrap();
+        let killed = child.wait().unwrap().code().is_none();
         assert!(!verify(&world, "killed").is_empty());
-    }
+        u64::from(killed)
+    };
+    let rounds = times("HYPNOS_KILLS", 12);
+    let calm: u64 = (0..rounds).map(|_| kill_one()).sum();
     assert_eq!(state_of(&world), before);
-    let night = world.night();
+    // The same beside an agent that writes.
+    let stop = AtomicBool::new(false);
+    let busy: u64 = std::thread::scope(|scope| {
+        scope.spawn(|| write_until(&world, &stop));
+        let killed = (0..rounds).map(|_| kill_one()).sum();
+        stop.store(true, Ordering::Relaxed);
+        killed
+    });
+    println!("{calm} captures killed, {busy} beside a writer");
+    let night = world.run(&["--run-now", "--only", "snapshot"]);
     assert_eq!(night.code, Some(0), "{night:#?}");
     let left = std::fs::read_dir(world.path("snapshots/agent")).unwrap();
     let hidden = left.filter(|entry| {
