@@ -1,7 +1,7 @@
 //! `ttl`: every memory whose deadline is past, and history older than it is kept.
 //!
 //! A deadline is `expires_at` where the row has one, else creation plus time to live. History is what another memory
-//! superseded, or what ceased to be true. A time that cannot be read, or is absurd, is no deadline: the memory stays
+//! superseded, what ceased to be true, or what was soft-deleted (a tombstone, which sync may need for a while). A time that cannot be read, or is absurd, is no deadline: the memory stays
 //! and is counted. What a coarse time may mean is always read as the latest instant.
 
 use std::collections::HashMap;
@@ -18,12 +18,13 @@ use crate::view::View;
 use super::removal::{self, Candidate};
 use super::{Cx, Pass, PassError, PassName};
 
-const ROLES: [Role; 7] = [
+const ROLES: [Role; 8] = [
     Role::CreatedAt,
     Role::UpdatedAt,
     Role::ConfirmedAt,
     Role::ExpiresAt,
     Role::ValidTo,
+    Role::DeletedAt,
     Role::Ttl,
     Role::SupersededBy,
 ];
@@ -201,7 +202,8 @@ impl Rule {
             Deadline::At(_) | Deadline::Never => {}
         }
         let superseded = memory.superseded_by.is_some();
-        if self.retention.is_none() || !(superseded || ended) {
+        let deleted = memory.deleted_at != Moment::Absent;
+        if self.retention.is_none() || !(superseded || ended || deleted) {
             return Verdict::Keep;
         }
         let times = [
@@ -209,6 +211,7 @@ impl Rule {
             memory.updated_at,
             memory.confirmed_at,
             memory.valid_to,
+            memory.deleted_at,
         ];
         if times.iter().any(|time| time.is_unreadable()) {
             return Verdict::Unreadable;

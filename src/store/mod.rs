@@ -28,7 +28,7 @@ pub mod space;
 pub mod sqlite;
 pub mod swap;
 pub mod traces;
-pub(crate) mod vec0;
+pub mod vec0;
 pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};

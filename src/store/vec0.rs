@@ -12,7 +12,7 @@ use rusqlite::ffi;
 /// Makes the extension known to every connection that is opened from now on.
 ///
 /// Where that fails, statements that need it say that there is no such module.
-pub(crate) fn register() {
+pub fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let done = register_entry();

@@ -43,6 +43,7 @@ mod real_stores;
 mod replay;
 mod restore;
 mod review;
+mod row_stores;
 mod rows;
 mod serve;
 mod sightings;

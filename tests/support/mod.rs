@@ -23,6 +23,7 @@ pub mod daemon;
 pub mod page;
 pub mod points_only;
 pub mod qdrant;
+pub mod row_stores;
 pub mod site;
 
 pub const DAY: i64 = 86_400;

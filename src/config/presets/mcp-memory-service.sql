@@ -21,7 +21,7 @@ CREATE TABLE memories (
 );
 CREATE VIRTUAL TABLE memory_embeddings USING vec0(
     store TEXT PARTITION KEY,
-    content_embedding FLOAT[8] distance_metric=cosine
+    content_embedding FLOAT[32] distance_metric=cosine
 );
 CREATE INDEX idx_content_hash ON memories(content_hash);
 CREATE INDEX idx_created_at ON memories(created_at);
