@@ -90,7 +90,7 @@ fn langgraph() {
                         ("facts[*].0", false),
                         ("facts[*].1", false),
                         ("facts[*].2", true),
-                    ]
+                    ];
                 }
                 10 => item.text = format!("u{prefix} said something about topic 11"),
                 _ => {}
