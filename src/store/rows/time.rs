@@ -244,7 +244,7 @@ pub(super) fn encode(at: Timestamp, format: &TimeFormat, like: Option<&SqlValue>
         Some(Stored::Text(text)) => Written::parse(text),
         _ => None,
     };
-    let seconds = at.as_duration().as_secs_f64();
+    let seconds = seconds_up_to(at);
     match (format.encoding, number) {
         (Encoding::EpochSeconds, Some(Number::Real(_))) | (Encoding::EpochFloat, _) => {
             real(seconds, as_text)
@@ -263,6 +263,16 @@ pub(super) fn encode(at: Timestamp, format: &TimeFormat, like: Option<&SqlValue>
         (Encoding::Text | Encoding::Auto, _) => {
             text(&shape.unwrap_or(Written::PLAIN).write(at, &format.zone))
         }
+    }
+}
+
+/// The seconds since 1970 of the last float that is not after an instant: one that was rounded up would be a time that
+/// has not come yet.
+fn seconds_up_to(at: Timestamp) -> f64 {
+    let nearest = at.as_duration().as_secs_f64();
+    match SignedDuration::try_from_secs_f64(nearest) {
+        Ok(duration) if duration <= at.as_duration() => nearest,
+        Ok(_) | Err(_) => nearest.next_down(),
     }
 }
 

@@ -384,12 +384,14 @@ fn an_epoch_is_written_like_its_neighbours() {
     let real = SqlValue::Real;
     let whole = SqlValue::Integer;
     let seconds = 1_795_976_847;
+    // The float nearest to it is after it.
+    let before = || real(1_795_976_847.883_985_f64.next_down());
     for (encoding, like, expected) in [
         (EpochSeconds, None, whole(seconds)),
-        (EpochSeconds, Some(real(1.5e9)), real(1_795_976_847.883_985)),
+        (EpochSeconds, Some(real(1.5e9)), before()),
         (EpochSeconds, Some(sql("1600000000")), sql("1795976847")),
         (EpochMillis, None, whole(seconds * 1000 + 883)),
-        (EpochFloat, None, real(1_795_976_847.883_985)),
+        (EpochFloat, None, before()),
         (Auto, Some(whole(1_600_000_000)), whole(seconds)),
         (
             Auto,
@@ -401,10 +403,24 @@ fn an_epoch_is_written_like_its_neighbours() {
             Some(whole(1_600_000_000_000_000)),
             whole(seconds * 1_000_000 + 883_985),
         ),
-        (Auto, Some(real(1.5e9)), real(1_795_976_847.883_985)),
+        (Auto, Some(real(1.5e9)), before()),
         (Auto, Some(sql("1600000000000")), sql("1795976847883")),
     ] {
         writes(&utc(encoding), like.as_ref(), &expected);
+    }
+}
+
+/// Floats of this century lie 200 ns apart: half of them would be rounded up.
+#[test]
+fn no_time_is_written_as_one_that_has_not_come() {
+    let start: Timestamp = "2026-11-30T08:17:16.424989359Z".parse().unwrap();
+    for step in 0..1_000 {
+        let instant = start + SignedDuration::from_nanos(step * 37);
+        for encoding in [EpochSeconds, EpochMillis, EpochFloat, Text, Date] {
+            let written = encode(instant, &utc(encoding), None);
+            let read = decode(super::super::value::as_ref(&written), &utc(encoding));
+            assert!(read.earliest().unwrap() <= instant, "{written:?}");
+        }
     }
 }
 
