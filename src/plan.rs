@@ -687,6 +687,10 @@ pub enum Finding {
     Undated,
     /// Memories that have faded, and stay because enough of their namespace faded lately.
     OverBudget,
+    /// Points of a collection of links that name a memory which is not there: left alone.
+    DeadLink,
+    /// Memories that live by the application's log, and have no point: left alone.
+    LoggedWithoutPoint,
 }
 
 impl Finding {
@@ -710,6 +714,8 @@ impl Finding {
             Self::KeptApart => "kept_apart",
             Self::Undated => "undated",
             Self::OverBudget => "over_budget",
+            Self::DeadLink => "dead_link",
+            Self::LoggedWithoutPoint => "logged_without_point",
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::plan::{Plan, Sighting, Unread};
 use crate::snapshot::{Pair, Shelf, SnapshotError, current};
 use crate::state::{self, Compared, NamespaceHash, StateError, StateReader};
 use crate::store::files::StoreFile;
-use crate::store::rows::{OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
+use crate::store::rows::{self, OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
 use crate::store::space::{self, Space, SpaceError};
-use crate::store::vectors::VectorReader;
+use crate::store::vectors::{VectorError, VectorReader};
 use crate::store::{Listing, Stores};
 
 /// When each absent thing was first seen.
@@ -135,6 +135,27 @@ impl<'a> View<'a> {
             .vectors
             .as_deref()
             .map(|vectors| vectors as &dyn VectorReader)
+    }
+
+    /// The points that name memories; `None` where the store has none, or not yet.
+    ///
+    /// # Errors
+    ///
+    /// When the vector store does not answer.
+    pub fn links(&self) -> Result<Option<Box<dyn VectorReader>>, VectorError> {
+        self.stores.links()
+    }
+
+    /// The memories that live by the application's log; none where there is no log.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn logged(&self) -> Result<Vec<String>, RowError> {
+        match &self.config().log {
+            Some(log) => rows::log::alive(log),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Who still exists; `None` when the store has no owners table.

@@ -85,6 +85,9 @@ struct Report {
     vectors: Option<String>,
     /// Differences between the two halves, and inside the rows, by kind; all kinds are always there.
     drift: BTreeMap<&'static str, u64>,
+    /// Memories that live by the application's log, and have no point; only for a store with a log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logged_without_point: Option<u64>,
     /// What a run would do now.
     backlog: BTreeMap<PassName, Tally<ActionKind>>,
     problems: Vec<Problem>,
@@ -94,12 +97,13 @@ struct Report {
     exit: Exit,
 }
 
-const DRIFT: [&str; 7] = [
+const DRIFT: [&str; 8] = [
     "row_without_point",
     "point_without_row",
     "point_without_namespace",
     "broken_chain",
     "unreadable_time",
+    "dead_link",
     "foreign_key_violation",
     "corrupt_file",
 ];
@@ -119,6 +123,9 @@ fn advice(kind: &str) -> &'static str {
         "unreadable_time" => {
             "correct the value or the encoding in [store.rows]: until then those memories are kept"
         }
+        "dead_link" => {
+            "let the application rebuild them, or take the ids out by hand: hypnos only counts them"
+        }
         "foreign_key_violation" => "see PRAGMA foreign_key_check; hypnos leaves them as they are",
         _ => "stop the agent, restore the file from a backup, and check it again",
     }
@@ -134,6 +141,7 @@ impl Report {
             journal_mode: None,
             vectors: None,
             drift: DRIFT.into_iter().map(|kind| (kind, 0)).collect(),
+            logged_without_point: store.log.is_some().then_some(0),
             backlog: BTreeMap::new(),
             problems: Vec::new(),
             unread: Vec::new(),
@@ -298,7 +306,10 @@ impl Report {
 
     fn take(&mut self, plan: &Plan) {
         for (finding, count) in &plan.findings {
-            if *finding == Finding::Unreadable {
+            if *finding == Finding::LoggedWithoutPoint {
+                // A log is no truth: nothing is wrong with the store.
+                self.logged_without_point = Some(*count);
+            } else if *finding == Finding::Unreadable {
                 // Several passes read the times of the same memory: it is one.
                 let known = self.drift.entry("unreadable_time").or_default();
                 *known = (*known).max(*count);
@@ -387,6 +398,10 @@ impl Report {
             "{}  {verdict}: {} memories{points}{vectors}",
             self.store, self.memories
         ));
+        if let Some(count) = self.logged_without_point.filter(|count| *count > 0) {
+            let meaning = crate::output::run::explain(Finding::LoggedWithoutPoint);
+            out.line(&format!("  {count} {meaning}"));
+        }
         for (pass, counts) in &self.backlog {
             if let Some(counts) = crate::output::run::counts(counts) {
                 out.line(&format!("  a run would do: {pass} {counts}"));

@@ -100,6 +100,10 @@ pub struct Store {
     pub owners: Option<Owners>,
     /// Where the points are; `None` for a store without vectors.
     pub vectors: Option<Vectors>,
+    /// What else names the memories of a store whose points are its rows; only counted.
+    pub links: Option<Links>,
+    /// What the application wrote down of the memories of such a store; only counted.
+    pub log: Option<MemoryLog>,
     /// The passes, with this store's own overrides applied.
     pub passes: Passes,
     /// Where its snapshot pairs go: a folder in `snapshot_dir`.
@@ -355,6 +359,24 @@ fn translate(from: &str, to: &str, text: &str) -> Option<String> {
     };
     let tenant = text.strip_prefix(before)?.strip_suffix(after)?;
     (!tenant.is_empty()).then(|| to.replace("{tenant}", tenant))
+}
+
+/// A collection whose points name memories by their ids, such as the people and places that memories speak of.
+#[derive(Debug, Clone)]
+pub struct Links {
+    /// Where it is.
+    pub points: Qdrant,
+    /// The payload key of the list of ids.
+    pub key: String,
+}
+
+/// A log of what became of memories.
+#[derive(Debug, Clone)]
+pub struct MemoryLog {
+    /// The database.
+    pub path: PathBuf,
+    /// The query of the ids of the memories that live, by the log.
+    pub alive: String,
 }
 
 /// A vector backend and how to reach it.

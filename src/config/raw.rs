@@ -213,6 +213,10 @@ section! {
             owners: Owners,
             /// Where the points are.
             vectors: Vectors,
+            /// What else names the memories.
+            links: Links,
+            /// What the application wrote down of them.
+            log: Log,
             /// This store's own settings of the passes.
             pass: Pass,
         }
@@ -281,6 +285,30 @@ section! {
             trust,
             /// The application's own fingerprint of the text.
             content_hash,
+        }
+    }
+}
+
+section! {
+    /// `[store.links]`
+    Links {
+        keys {
+            /// A collection whose points name memories, with `{collection}` for that of the memories.
+            collection,
+            /// The payload key with their ids.
+            key,
+        }
+    }
+}
+
+section! {
+    /// `[store.log]`
+    Log {
+        keys {
+            /// The database.
+            path,
+            /// The query of the ids of the memories that live.
+            alive,
         }
     }
 }
@@ -533,6 +561,10 @@ section! {
             owners: Owners,
             /// How points follow from rows.
             vectors: Vectors,
+            /// What else names the memories.
+            links: Links,
+            /// What the application wrote down of them.
+            log: Log,
             /// Settings that the schema calls for.
             pass: Pass,
         }

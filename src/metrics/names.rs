@@ -263,16 +263,19 @@ pub enum Drift {
     BrokenChain,
     /// A time that decides about removal and cannot be read.
     UnreadableTime,
+    /// A point of a collection of links that names a memory which is not there.
+    DeadLink,
 }
 
 impl Drift {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::RowWithoutPoint,
         Self::PointWithoutRow,
         Self::PointWithoutNamespace,
         Self::BrokenChain,
         Self::UnreadableTime,
+        Self::DeadLink,
     ];
 
     /// The stable name.
@@ -284,6 +287,7 @@ impl Drift {
             Self::PointWithoutNamespace => "point_without_namespace",
             Self::BrokenChain => "broken_chain",
             Self::UnreadableTime => "unreadable_time",
+            Self::DeadLink => "dead_link",
         }
     }
 
@@ -296,6 +300,7 @@ impl Drift {
             Self::PointWithoutNamespace => Finding::PointWithoutNamespace,
             Self::BrokenChain => Finding::BrokenChain,
             Self::UnreadableTime => Finding::Unreadable,
+            Self::DeadLink => Finding::DeadLink,
         }
     }
 

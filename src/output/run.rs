@@ -212,6 +212,8 @@ pub fn explain(finding: Finding) -> &'static str {
         Finding::OverBudget => {
             "memories have faded, and stay until enough of their namespace may go again"
         }
+        Finding::DeadLink => "points name memories that are not there: left alone",
+        Finding::LoggedWithoutPoint => "memories live by the application's log, and have no point",
         Finding::Settling => "absences were seen too recently to be believed",
     }
 }

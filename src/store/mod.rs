@@ -33,7 +33,8 @@ pub mod vectors;
 
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
 use sqlite::Access;
-use vectors::VectorStore;
+use vectors::qdrant::QdrantVectors;
+use vectors::{VectorError, VectorReader, VectorStore};
 
 /// The name of the only row database of a store.
 pub const MAIN: &str = "main";
@@ -127,6 +128,23 @@ impl Stores {
             rows: RowStore::new(&config.rows),
             vectors: None,
             state: StateDir::new(state_dir, &config.name),
+        }
+    }
+
+    /// The points that name memories; `None` where the store has none, or not yet.
+    ///
+    /// # Errors
+    ///
+    /// When the vector store does not answer.
+    pub fn links(&self) -> Result<Option<Box<dyn VectorReader>>, VectorError> {
+        let Some(links) = &self.config.links else {
+            return Ok(None);
+        };
+        match QdrantVectors::connect(&links.points, &links.key, Stop::default()) {
+            Ok(linked) => Ok(Some(Box::new(linked))),
+            // The application makes it with the first link.
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

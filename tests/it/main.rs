@@ -29,6 +29,7 @@ mod init;
 mod interrupt;
 mod links;
 mod lock;
+mod mem0;
 mod metrics;
 mod night;
 mod open_webui;

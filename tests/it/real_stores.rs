@@ -135,7 +135,11 @@ fn mem0_legacy() {
         "assistant_memories",
     );
     load(&mut store, &folder, "mem0migrations", "mem0migrations");
-    store.configure("preset = \"mem0-qdrant\"", "");
+    let log = format!(
+        "[store.log]\npath = \"{}\"\n",
+        folder.join("history.db").display()
+    );
+    store.configure("preset = \"mem0-qdrant\"", &log);
     let migrations = store.whole("mem0migrations");
 
     let has_expiry = |whole: &String| whole.contains("\"expiration_date\"");
@@ -161,6 +165,11 @@ fn mem0_legacy() {
     assert_eq!(
         backlog(&check)["duplicates"]["delete"],
         groups.iter().map(live_copies).sum::<usize>(),
+        "{check:#?}"
+    );
+    assert_eq!(
+        check.objects("check")[0]["logged_without_point"],
+        counts["history_alive_but_point_gone"],
         "{check:#?}"
     );
     let mut gone = two_nights_and_undo(&store);

@@ -17,6 +17,7 @@ use super::raw;
 use super::units::Ratio;
 use super::{Config, ConfigError, Cron, Env, Guard, Metrics, Schedule, source};
 
+mod beside;
 mod passes;
 mod rows;
 mod stores;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::{lexical, passes, rows, vectors};
+use super::{beside, lexical, passes, rows, vectors};
 use crate::config::address::Address;
 use crate::config::checks::{Checks, either};
 use crate::config::raw;
@@ -93,9 +93,13 @@ fn store(
     {
         rows.points_table = Some(table.table.clone());
     }
+    let links = beside::links(&raw.links, rows.points.as_deref(), checks);
+    let log = beside::log(&raw.log, rows.are_points(), checks);
     Store {
         first_run,
         confirmed,
+        links,
+        log,
         rows,
         owners,
         vectors,
@@ -139,6 +143,8 @@ fn layered(mut store: raw::Store, global: &raw::Pass, checks: &mut Checks) -> ra
     store.rows = store.rows.over(preset.rows);
     store.owners = store.owners.over(preset.owners);
     store.vectors = store.vectors.over(preset.vectors);
+    store.links = store.links.over(preset.links);
+    store.log = store.log.over(preset.log);
     // A preset knows its schema: what is right for every store must not end the history of a bitemporal one.
     store.pass = store.pass.over(preset.pass).over(global.clone());
     store

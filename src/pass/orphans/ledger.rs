@@ -188,6 +188,14 @@ impl Ledger {
         }
     }
 
+    /// Whether a row calls for a point of this id.
+    #[must_use]
+    pub fn has(&self, point: &PointId) -> bool {
+        self.by_id
+            .binary_search_by(|(known, _)| known.cmp(point))
+            .is_ok()
+    }
+
     /// Live rows that should have a point, and of which none was seen.
     #[must_use]
     pub fn rows_without_point(&self) -> u64 {

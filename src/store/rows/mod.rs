@@ -24,6 +24,7 @@ mod dependents;
 mod edges;
 mod error;
 mod key;
+pub mod log;
 mod loose;
 mod mapping;
 mod marks;

@@ -1,0 +1,57 @@
+//! What stands beside the points of a store that are its rows: links to them, and a log.
+
+use crate::config::checks::Checks;
+use crate::config::raw;
+use crate::config::reader::Key;
+use crate::config::{Links, MemoryLog, Qdrant};
+
+/// Reads the links; `points` are those of the memories, where they are the rows.
+pub(super) fn links(
+    raw: &raw::Links,
+    points: Option<&Qdrant>,
+    checks: &mut Checks,
+) -> Option<Links> {
+    refuse_without_points(&[&raw.collection, &raw.key], points.is_some(), checks);
+    let (points, true) = (points?, raw.collection.is_on()) else {
+        return None;
+    };
+    let allowed = "the name of another collection, with {collection} for that of the memories";
+    let template = checks.text(&raw.collection, "", allowed);
+    let collection = template.replace("{collection}", &points.collection);
+    if collection.contains(['{', '}']) || collection == points.collection {
+        checks.refuse(&raw.collection, allowed);
+    }
+    Some(Links {
+        points: Qdrant {
+            collection,
+            ..points.clone()
+        },
+        key: checks.text(&raw.key, "linked_memory_ids", "a payload key"),
+    })
+}
+
+/// Reads the log.
+pub(super) fn log(raw: &raw::Log, are_points: bool, checks: &mut Checks) -> Option<MemoryLog> {
+    refuse_without_points(&[&raw.path, &raw.alive], are_points, checks);
+    let path = checks.optional_path(&raw.path).filter(|_| are_points)?;
+    if !raw.alive.is_given() {
+        checks.missing(
+            &raw.alive.field,
+            "a query of the ids of the memories that live",
+        );
+    }
+    Some(MemoryLog {
+        path,
+        alive: checks.text(
+            &raw.alive,
+            "",
+            "a query of the ids of the memories that live",
+        ),
+    })
+}
+
+fn refuse_without_points(keys: &[&Key], are_points: bool, checks: &mut Checks) {
+    for key in keys.iter().filter(|key| key.is_on() && !are_points) {
+        checks.refuse(key, "nothing where rows.kind is not \"points\"");
+    }
+}

@@ -1,0 +1,203 @@
+//! mem0 2.2 on a Qdrant server, with every drift that such stores are known for.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::points_only::{NewPoint, PointStore, Whole};
+use crate::support::qdrant::{rest_url, url};
+use crate::support::{DAY, now, vector};
+
+const OWNERS: u32 = 12;
+const EACH: u32 = 45;
+
+fn id(number: u32) -> String {
+    Uuid::from_u64_pair(number.into(), 0x4000_8000).to_string()
+}
+
+/// `YYYY-MM-DD` so many days from now, in UTC.
+fn day(offset: i64) -> String {
+    jiff::Timestamp::from_second(now() + offset * DAY)
+        .unwrap()
+        .strftime("%Y-%m-%d")
+        .to_string()
+}
+
+fn point(number: u32, payload: Value) -> NewPoint {
+    NewPoint {
+        sparse: Some((vec![number, 5_000_000], vec![1.5, 0.25])),
+        ..NewPoint::new(id(number), payload, vector(number.into()))
+    }
+}
+
+fn text(number: u32) -> String {
+    format!(
+        "thing {number} costs {} at place {}",
+        number * 13,
+        number * 7
+    )
+}
+
+/// A memory as Python or TypeScript writes it, with whatever keys it may have.
+fn memory(number: u32) -> Value {
+    let owner = format!("owner{}", number % OWNERS);
+    let mut payload = json!({
+        "user_id": owner, "data": text(number), "hash": format!("{number:032x}"), "role": "user",
+    });
+    let more = match number % 5 {
+        0 => {
+            json!({"createdAt": "2026-06-01T10:00:00.123Z", "updatedAt": "2026-06-01T10:00:00.123Z", "textLemmatized": "thing"})
+        }
+        1 => {
+            json!({"created_at": "2025-12-01T02:00:00.000001-08:00", "topic": {"deep": [1, null]}})
+        }
+        2 => {
+            json!({"created_at": "2026-06-01T10:00:00+00:00", "text_lemmatized": "thing", "expiration_date": null})
+        }
+        3 => {
+            json!({"created_at": "2026-06-01T10:00:00+00:00", "attributed_to": "assistant", "agent_id": "helper"})
+        }
+        _ => json!({"created_at": "yesterday", "run_id": "r1", "memory_type": "procedural_memory"}),
+    };
+    payload
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    payload
+}
+
+/// A store, and what of it is to go: each inner set but one, and all of the last.
+struct Drifted {
+    store: PointStore,
+    copies: Vec<BTreeSet<String>>,
+    expired: BTreeSet<String>,
+}
+
+fn drifted() -> Drifted {
+    let mut store = PointStore::at(&url(), &rest_url());
+    store.create_any(Some("bm25"));
+    let collection = store.collection().to_owned();
+    for key in ["user_id", "agent_id", "run_id", "actor_id"] {
+        store.index(&collection, key);
+    }
+    let mut points: Vec<NewPoint> = (1..=OWNERS * EACH)
+        .map(|number| point(number, memory(number)))
+        .collect();
+    let mut next = 10_000;
+    let mut add = |payload: Value, points: &mut Vec<NewPoint>| {
+        next += 1;
+        points.push(point(next, payload));
+        id(next)
+    };
+    // Copies of a memory, one of them of the owner's agent.
+    let mut copies = Vec::new();
+    for number in (7..=OWNERS * EACH).step_by(30) {
+        let mut copy = memory(number);
+        copy["agent_id"] = "another".into();
+        copies.push([id(number), add(copy, &mut points)].into());
+    }
+    // Decoys: the same words of another owner, of an agent and of a run that have the owner's name, and of nobody.
+    let said = text(7);
+    let of = |key: &str, name: &str| json!({key: name, "data": said, "hash": "x", "created_at": "2026-06-01T10:00:00+00:00"});
+    for (key, name) in [
+        ("user_id", "somebody else"),
+        ("agent_id", "owner7"),
+        ("run_id", "owner7"),
+        ("custom", "owner7"),
+    ] {
+        add(of(key, name), &mut points);
+    }
+    let expiring = |days: i64, number: u32| {
+        let mut payload = memory(number);
+        payload["data"] = format!("until day {days} number {number} holds").into();
+        payload["expiration_date"] = day(days).into();
+        payload
+    };
+    let expired = (1..=40).map(|n| add(expiring(-i64::from(n), 5000 + n), &mut points));
+    let expired: BTreeSet<String> = expired.collect();
+    // Today still counts, and what is no date is kept.
+    add(expiring(0, 6000), &mut points);
+    add(expiring(1, 6001), &mut points);
+    let mut odd = expiring(0, 6002);
+    odd["expiration_date"] = "next week".into();
+    add(odd, &mut points);
+    store.put(&collection, &points);
+
+    // What it links to, and what else is on the server.
+    let entities = format!("{collection}_entities");
+    store.create(&entities, 32, Some("bm25"));
+    let entity = |number: u32, links: Value| {
+        let payload = json!({"data": format!("entity {number}"), "entity_type": "PERSON",
+            "linked_memory_ids": links, "user_id": "owner1"});
+        point(20_000 + number, payload)
+    };
+    store.put(
+        &entities,
+        &[
+            entity(1, json!([id(1), id(2)])),
+            entity(2, json!([id(1), id(99_999)])),
+            entity(3, json!([id(99_998)])),
+            entity(4, json!([])),
+        ],
+    );
+    store.configure("preset = \"mem0-qdrant\"", "[pass.review]\nenabled = false");
+    Drifted {
+        store,
+        copies,
+        expired,
+    }
+}
+
+#[track_caller]
+fn gone(before: &Whole, after: &Whole) -> BTreeSet<String> {
+    for (id, whole) in after {
+        assert_eq!(before.get(id), Some(whole), "{id}");
+    }
+    let gone = before.keys().filter(|id| !after.contains_key(*id));
+    gone.cloned().collect()
+}
+
+#[test]
+fn two_nights_bring_a_store_with_every_drift_to_none() {
+    let Drifted {
+        store,
+        copies,
+        expired,
+    } = drifted();
+    let entities = store.collections[1].clone();
+    let (before, linked) = (store.memories(), store.whole(&entities));
+    let check = store.run(&["check", "--json"]);
+    let check = &check.objects("check")[0];
+    assert_eq!(check["drift"]["dead_link"], 2, "{check:#}");
+    assert_eq!(
+        check["backlog"]["ttl"]["delete"],
+        expired.len(),
+        "{check:#}"
+    );
+    assert_eq!(
+        check["backlog"]["duplicates"]["delete"],
+        copies.len(),
+        "{check:#}"
+    );
+
+    let night = store.night().expect(0);
+    let after = store.memories();
+    let mut went = gone(&before, &after);
+    for ids in &copies {
+        assert_eq!(ids.difference(&went).count(), 1, "{ids:?}: {night:#?}");
+        went.retain(|id| !ids.contains(id));
+    }
+    assert_eq!(went, expired);
+    let _ = store.night().expect(0).all_passes("idle");
+    assert_eq!(store.memories(), after);
+    assert_eq!(
+        store.whole(&entities),
+        linked,
+        "links are counted, not changed"
+    );
+
+    let run = night.objects("run")[0]["run"].as_str().unwrap().to_owned();
+    let _ = store.run(&["undo", &run, "--json"]).expect(0);
+    assert_eq!(store.memories(), before);
+}
