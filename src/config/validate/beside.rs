@@ -11,7 +11,7 @@ pub(super) fn links(
     points: Option<&Qdrant>,
     checks: &mut Checks,
 ) -> Option<Links> {
-    refuse_without_points(&[&raw.collection, &raw.key], points.is_some(), checks);
+    refuse_without_points(&raw.collection, points.is_some(), checks);
     let (points, true) = (points?, raw.collection.is_on()) else {
         return None;
     };
@@ -32,7 +32,7 @@ pub(super) fn links(
 
 /// Reads the log.
 pub(super) fn log(raw: &raw::Log, are_points: bool, checks: &mut Checks) -> Option<MemoryLog> {
-    refuse_without_points(&[&raw.path, &raw.alive], are_points, checks);
+    refuse_without_points(&raw.path, are_points, checks);
     let path = checks.optional_path(&raw.path).filter(|_| are_points)?;
     if !raw.alive.is_given() {
         checks.missing(
@@ -50,8 +50,8 @@ pub(super) fn log(raw: &raw::Log, are_points: bool, checks: &mut Checks) -> Opti
     })
 }
 
-fn refuse_without_points(keys: &[&Key], are_points: bool, checks: &mut Checks) {
-    for key in keys.iter().filter(|key| key.is_on() && !are_points) {
+fn refuse_without_points(key: &Key, are_points: bool, checks: &mut Checks) {
+    if key.is_on() && !are_points {
         checks.refuse(key, "nothing where rows.kind is not \"points\"");
     }
 }
