@@ -43,12 +43,12 @@ impl Preset {
         self.text("vectors", "table")
     }
 
-    /// The keys of `[rows]`, `[owners]` and `[vectors]` that name a table, as they are when the table is called
+    /// The keys of `[rows]`, `[owners]`, `[vectors]` and `[log]` that name a table, as they are when the table is called
     /// otherwise: section, key, value.
     #[must_use]
     pub fn with_table(&self, name: &str, there: &str) -> Vec<(&'static str, String, String)> {
         let mut keys = Vec::new();
-        for section in ["rows", "owners", "vectors"] {
+        for section in ["rows", "owners", "vectors", "log"] {
             let table = self
                 .table()
                 .and_then(|preset| preset.get(section)?.as_table().cloned());
@@ -75,6 +75,13 @@ impl Preset {
     pub fn has_owners(&self) -> bool {
         self.table()
             .is_some_and(|preset| preset.contains_key("owners"))
+    }
+
+    /// Whether the application keeps a log beside the points.
+    #[must_use]
+    pub fn has_log(&self) -> bool {
+        self.table()
+            .is_some_and(|preset| preset.contains_key("log"))
     }
 
     fn table(&self) -> Option<Table> {

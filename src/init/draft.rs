@@ -28,6 +28,8 @@ pub(super) struct Draft {
     pub(super) mapping: Option<Mapping>,
     /// The absolute path of the rows; `None` where the points are the rows.
     pub(super) path: Option<String>,
+    /// The log that an application keeps of points which are its rows.
+    pub(super) log: Option<String>,
     /// Keys of the preset that are otherwise here: section, key, value.
     pub(super) overrides: Vec<(&'static str, String, String)>,
     /// Where the points are.
@@ -99,6 +101,7 @@ impl Draft {
             preset: Some(preset),
             mapping: None,
             path: Some(path.to_owned()),
+            log: None,
             overrides: Vec::new(),
             points: Points::Nowhere,
             is_asked_for: false,
@@ -113,6 +116,7 @@ impl Draft {
             preset: None,
             mapping: Some(mapping),
             path: Some(path.to_owned()),
+            log: None,
             overrides: Vec::new(),
             points: Points::Nowhere,
             is_asked_for: false,
@@ -206,6 +210,14 @@ impl Draft {
         text.push_str(&self.owners());
         text.push('\n');
         text.push_str(&self.vectors());
+        if let Some(log) = &self.log {
+            let _ = writeln!(
+                text,
+                "\n# What is counted, and no more: memories that only this log knows.\n[store.log]"
+            );
+            let _ = writeln!(text, "path = {}", quoted(log));
+            text.push_str(&self.overridden("log"));
+        }
         text
     }
 

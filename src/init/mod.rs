@@ -139,13 +139,7 @@ impl Scene<'_> {
         path: &str,
         first: &Path,
     ) -> Result<Proposal, Failure> {
-        let database = shape::open(first)?;
-        let shape = shape::read(&database).map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("read the schema of {}: {error}", first.display()),
-            )
-        })?;
+        let shape = shape::of(first)?;
         match recognise::database(&shape) {
             Recognised::Foreign(foreign) => Err(recognise::refused(&foreign, first)),
             Recognised::Presets(found) => {
@@ -163,7 +157,7 @@ impl Scene<'_> {
                 if let Some(name) = request.preset {
                     return Err(recognise::does_not_fit(name, &shape));
                 }
-                let mapping = guess::mapping(&database).map_err(|error| {
+                let mapping = guess::mapping(&shape::open(first)?).map_err(|error| {
                     Failure::new(
                         Exit::Failed,
                         format!("look at {}: {error}", first.display()),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::draft::{Draft, Keys, Points};
 use super::guess;
 use super::place::{self, Where};
+use super::shape;
 use super::{Proposal, Request, Scene};
 use crate::config::fingerprint::Fit;
 use crate::config::presets::{self, Preset};
@@ -90,8 +91,13 @@ impl Scene<'_> {
         }
         match found[..] {
             [(preset, name)] => {
-                let points = Points::Qdrant { url: url.clone(), collection: name.clone(), keys: Keys::new() };
-                self.settled(Draft::of_points(preset, points), None)
+                let points = Points::Qdrant {
+                    url: url.clone(),
+                    collection: name.clone(),
+                    keys: Keys::new(),
+                };
+                let draft = Draft::of_points(preset, points);
+                self.settled(with_log(draft, preset, log)?, None)
             }
             [] => Err(Failure::new(
                 Exit::NoStore,
@@ -173,6 +179,23 @@ fn keys_of(draft: &Draft, catalog: &Catalog, collection: &str) -> Result<Vec<Key
         return Ok(vec![Keys::new()]);
     }
     Ok(guess::point_keys(&payloads(catalog, collection)?))
+}
+
+/// The draft with the log that was named, if the preset makes something of it.
+fn with_log(draft: Draft, preset: &Preset, log: Option<&Path>) -> Result<Draft, Failure> {
+    let Some(log) = log.filter(|_| preset.has_log()) else {
+        return Ok(draft);
+    };
+    let shape = shape::of(log)?;
+    let renamed = preset.fingerprint().map(|marks| marks.renamed(&shape));
+    let renamed = renamed.unwrap_or_default().into_iter();
+    Ok(Draft {
+        log: Some(log.display().to_string()),
+        overrides: renamed
+            .flat_map(|(name, there)| preset.with_table(&name, &there))
+            .collect(),
+        ..draft
+    })
 }
 
 /// The address with the port before: that of the REST interface, where both are mapped side by side.

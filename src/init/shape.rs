@@ -70,6 +70,19 @@ fn is_encrypted(path: &Path) -> bool {
     })
 }
 
+/// The shape of the database in a file.
+///
+/// # Errors
+///
+/// As [`open`]; also when the schema cannot be read.
+pub fn of(path: &Path) -> Result<Shape, Failure> {
+    let database = open(path)?;
+    read(&database).map_err(|error| {
+        let doing = format!("read the schema of {}", path.display());
+        Failure::new(Exit::Failed, error.to_string()).while_doing(&doing)
+    })
+}
+
 /// Reads the tables, their columns, and the statements of the schema.
 ///
 /// # Errors

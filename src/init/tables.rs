@@ -15,10 +15,7 @@ const NAMESPACES: [&str; 5] = ["namespace", "user_id", "tenant_id", "tenant", "o
 
 /// Every draft with each table of the database that could hold its points.
 pub(super) fn candidates(drafts: Vec<Draft>, path: &str) -> Result<Vec<Draft>, Failure> {
-    let database = shape::open(Path::new(path))?;
-    let shape = shape::read(&database).map_err(|error| {
-        Failure::new(Exit::Failed, format!("read the schema of {path}: {error}"))
-    })?;
+    let shape = shape::of(Path::new(path))?;
     let mut candidates = Vec::new();
     for draft in drafts {
         for table in tables(&shape) {
