@@ -311,10 +311,20 @@ fn points_of(job: &Job<'_>, writer: &mut Writer, wanted: &[Wanted]) -> Result<Lo
             unclear,
         });
     };
+    let mut away: HashMap<Namespace, bool> = HashMap::new();
     for memory in memories {
         let (Some(id), Some(namespace)) = (memory.id.clone(), &memory.namespace) else {
             continue;
         };
+        let is_away = match away.get(namespace) {
+            Some(known) => *known,
+            None => vectors.is_away(namespace.as_str())?,
+        };
+        away.insert(namespace.clone(), is_away);
+        if is_away {
+            unclear.insert(id);
+            continue;
+        }
         let rule = Rule {
             point_id: &config.point_id,
             rows: &job.stores.config.rows,

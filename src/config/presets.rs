@@ -226,6 +226,12 @@ pub const ALL: &[Preset] = &[
         ddl: include_str!("presets/open-webui.sql"),
     },
     Preset {
+        name: "open-webui-collections",
+        description: "Open WebUI with Qdrant: a collection for each user (ENABLE_QDRANT_MULTITENANCY_MODE=false)",
+        toml: include_str!("presets/open-webui-collections.toml"),
+        ddl: include_str!("presets/open-webui.sql"),
+    },
+    Preset {
         name: "openmemory-cavira",
         description: "OpenMemory of CaviraOSS in its SQLite mode, with a vector for each sector of a memory",
         toml: include_str!("presets/openmemory-cavira.toml"),

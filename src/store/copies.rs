@@ -113,6 +113,15 @@ impl Count {
             self.namespaces.insert(namespace.to_owned(), 1);
         }
     }
+
+    /// Counts all that another one did, as of this namespace.
+    pub fn add_all(&mut self, of: &Self, namespace: &str) {
+        self.total += of.total;
+        self.ids.join(of.ids);
+        if of.total > 0 {
+            *self.namespaces.entry(namespace.to_owned()).or_default() += of.total;
+        }
+    }
 }
 
 /// A fingerprint of a set of ids: the sum of their SHA-256, lane by lane, so that the order in which a store lists them
@@ -121,6 +130,13 @@ impl Count {
 pub struct IdSet([u64; 4]);
 
 impl IdSet {
+    /// Adds the ids of another set.
+    fn join(&mut self, other: Self) {
+        for (lane, more) in self.0.iter_mut().zip(other.0) {
+            *lane = lane.wrapping_add(more);
+        }
+    }
+
     /// Adds an id.
     pub fn add(&mut self, id: &str) {
         let digest = Sha256::digest(id);

@@ -283,3 +283,123 @@ fn users_who_come_back_or_are_all_gone_keep_their_memories() {
     assert!(kept.contains(&id(&format!("memory/{LIVING}"), 3).to_string()));
     assert!(!kept.contains(&id(&format!("memory/{}", LIVING + 1), 3).to_string()));
 }
+
+/// The name of a user's own collection.
+fn own(number: usize) -> String {
+    format!("open-webui_user-memory-{}", user(number))
+}
+
+fn apart() -> (Site, Expected) {
+    let ddl = presets::find("open-webui-collections").unwrap().ddl;
+    let site = Site::new("webui.db", ddl, "open-webui-collections", "");
+    let expected = fill(&site, false, own, false);
+    (site, expected)
+}
+
+#[test]
+fn a_collection_for_each_user() {
+    let (site, expected) = apart();
+    let files = format!("open-webui_file-{}", id("file", 1));
+    site.collection(&files, &[]);
+    site.put(&files, &leftovers(70, 9, None));
+    let before = site.points();
+    let drift = site.drift(3);
+    assert_eq!(drift["point_without_row"], 18 + 15, "{drift}");
+    let mut expected = expected;
+    expected
+        .points
+        .insert(files.clone(), before[&files].clone());
+    nights(&site, &expected);
+}
+
+/// A collection that is missing is a user who is away: nothing of theirs goes, whatever the passes think of it.
+#[test]
+fn a_user_whose_collection_is_missing_keeps_everything() {
+    let (site, _) = apart();
+    site.night().expect(0);
+    let away = [own(3), own(LIVING)];
+    for name in &away {
+        site.drop_collection(name);
+    }
+    let before = row_ids(&site);
+    // Of the third user every memory has a copy of itself, so that there is something to be merged.
+    let double = "INSERT INTO memory(id, user_id, content, updated_at, created_at)
+                  SELECT 'x' || substr(id, 2), user_id, content, updated_at, created_at + 1 FROM memory WHERE user_id = ?1";
+    site.rows().execute(double, [user(3)]).unwrap();
+    let night = site.at(21).night().expect(3);
+    let unread = &night.pass("orphans")["unread"];
+    assert_eq!(
+        unread[0]["problem"], "its collection of points is missing",
+        "{night:#?}"
+    );
+    assert_eq!(unread.as_array().unwrap().len(), 1, "{night:#?}");
+    let after = row_ids(&site);
+    for of in [3, LIVING] {
+        for number in 0..15 {
+            let memory = id(&format!("memory/{of}"), number).to_string();
+            assert!(
+                before.contains(&memory) && after.contains(&memory),
+                "{of} {night:#?}"
+            );
+        }
+    }
+    assert!(
+        !after.contains(&id(&format!("memory/{}", LIVING + 1), 3).to_string()),
+        "the others are swept"
+    );
+}
+
+/// Without any collection of a user the server is not the one that the configuration means.
+#[test]
+fn a_server_without_a_collection_of_a_user_is_another_one() {
+    let (site, _) = apart();
+    for of in 0..LIVING + 3 {
+        site.drop_collection(&own(of));
+    }
+    let before = site.everything();
+    let night = site.night().expect(10);
+    assert!(
+        night.stdout.contains("not found in the vector store"),
+        "{night:#?}"
+    );
+    assert!(site.everything() == before);
+}
+
+#[test]
+fn pairs_hold_every_collection() {
+    let ddl = presets::find("open-webui-collections").unwrap().ddl;
+    let site = Site::new("webui.db", ddl, "open-webui-collections", "");
+    strangers(&site);
+    for of in 0..3 {
+        add_user(&site, of);
+        site.collection(&own(of), &[]);
+        site.put(&own(of), &memories(&site, of, 6, None, false));
+    }
+    let before = site.everything();
+    let taken = site.run(&["snapshot", "now", "--json"]).expect(0);
+    let pair = taken.objects("pair")[0]["pair"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(site.everything() == before);
+    site.run(&["snapshot", "verify", &pair]).expect(0);
+
+    // One user is erased, one loses a point, and one has come since.
+    site.run(&["forget", &format!("user:{}", user(0)), "--yes", "--json"])
+        .expect(0);
+    let mut erased = site.everything();
+    assert!(erased.1[&own(0)].is_empty() && erased.1[&own(1)] == before.1[&own(1)]);
+    add_user(&site, 9);
+    site.collection(&own(9), &[]);
+    site.put(&own(9), &memories(&site, 9, 2, None, false));
+    site.put(&own(1), &leftovers(1, 3, None));
+    let late = site.points()[&own(9)].clone();
+
+    let restored = site.run(&["snapshot", "restore", &pair, "--json"]);
+    let now = site.points();
+    assert_eq!(restored.code, Some(0), "{restored:#?}");
+    // What was erased does not come back; what came later stays.
+    assert!(now[&own(0)].is_empty(), "{restored:#?}");
+    erased.1.insert(own(9), late);
+    assert!(now == erased.1, "{restored:#?}");
+}

@@ -106,6 +106,11 @@ impl Site {
         }
     }
 
+    pub fn drop_collection(&self, name: &str) {
+        let dropped = block_on(client_of(&self.peer.url()).delete_collection(name));
+        assert!(dropped.unwrap().result);
+    }
+
     /// Puts points; the vector of each is that of a number of its own.
     pub fn put(&self, collection: &str, points: &[(Uuid, Value)]) {
         let client = client_of(&self.peer.url());

@@ -92,6 +92,8 @@ struct RowsRead {
     read: BTreeSet<Arc<str>>,
     /// Absent owners who have rows.
     sightings: BTreeSet<Sighting>,
+    /// Living owners who have rows.
+    living: BTreeSet<Namespace>,
 }
 
 /// What one row database holds.
@@ -102,6 +104,8 @@ struct PartitionRead {
     sightings: BTreeSet<Sighting>,
     /// Their rows that stay for now.
     settling: u64,
+    /// Living owners who have rows here.
+    living: BTreeSet<Namespace>,
 }
 
 /// What is known of the owner of a namespace.
@@ -144,6 +148,7 @@ impl Sweep<'_> {
             ledger: Ledger::default(),
             read: BTreeSet::new(),
             sightings: BTreeSet::new(),
+            living: BTreeSet::new(),
         };
         self.view
             .each_partition(cx, plan, |plan, partition, snapshot| {
@@ -152,6 +157,7 @@ impl Sweep<'_> {
                     mut candidates,
                     sightings,
                     settling,
+                    living,
                 } = self.read_partition(snapshot)?;
                 candidates.retain(|candidate| !self.view.is_gone(&partition.name, &candidate.id));
                 let broken = snapshot.broken_chains()?;
@@ -166,6 +172,7 @@ impl Sweep<'_> {
                 plan.found(Finding::BrokenChain, broken);
                 plan.found(Finding::Settling, settling);
                 rows.sightings.extend(sightings);
+                rows.living.extend(living);
                 rows.ledger.append(ledger);
                 rows.read.extend(partition.tenant.clone());
                 Ok(())
@@ -215,11 +222,13 @@ impl Sweep<'_> {
                 });
             }
         })?;
+        known.retain(|_, owner| *owner == Owner::Living);
         Ok(PartitionRead {
             ledger,
             candidates,
             sightings,
             settling,
+            living: known.into_keys().collect(),
         })
     }
 
@@ -245,6 +254,7 @@ impl Sweep<'_> {
         config: &config::Vectors,
     ) -> Result<(), PassError> {
         let counted = vectors.namespaces()?;
+        name_away(plan, vectors, &rows.living, &counted)?;
         let swept = self.swept(plan, &rows, &counted);
         Self::check_rows_exist(&rows, &swept)?;
 
@@ -402,6 +412,26 @@ fn is_past(at: Timestamp, age: SignedDuration, now: Timestamp) -> bool {
 
 /// A living or unknown owner's points whose rows nobody could read: named once, as the tenant.
 fn name_missing(plan: &mut Plan, namespace: &Namespace) {
+    name_unread(plan, namespace, "its file is missing, while it has points");
+}
+
+/// Names the living owners who have rows, and whose points are away.
+fn name_away(
+    plan: &mut Plan,
+    vectors: &dyn VectorReader,
+    living: &BTreeSet<Namespace>,
+    counted: &[(String, u64)],
+) -> Result<(), PassError> {
+    let counted: BTreeSet<&str> = counted.iter().map(|(raw, _)| raw.as_str()).collect();
+    for namespace in living {
+        if !counted.contains(namespace.as_str()) && vectors.is_away(namespace.as_str())? {
+            name_unread(plan, namespace, "its collection of points is missing");
+        }
+    }
+    Ok(())
+}
+
+fn name_unread(plan: &mut Plan, namespace: &Namespace, problem: &str) {
     let partition: Arc<str> = namespace.owner().into();
     if !plan
         .unread
@@ -410,7 +440,7 @@ fn name_missing(plan: &mut Plan, namespace: &Namespace) {
     {
         plan.unread.push(Unread {
             partition,
-            problem: "its file is missing, while it has points".into(),
+            problem: problem.into(),
         });
     }
 }

@@ -34,6 +34,9 @@ pub fn open(
     let key = config.namespace_key.as_str();
     let spelling = config.spelling.as_ref();
     Ok(match &config.backend {
+        config::Backend::Qdrant(server) if server.is_per_tenant() => Box::new(
+            qdrant::tenants::TenantVectors::connect(config, server, stop.clone())?,
+        ),
         config::Backend::Qdrant(server) => spelled::wrap(
             qdrant::QdrantVectors::connect(server, key, stop.clone())?,
             spelling,
@@ -58,6 +61,9 @@ pub fn copies(
         return Ok(None);
     };
     Ok(Some(match &vectors.backend {
+        config::Backend::Qdrant(server) if server.is_per_tenant() => {
+            Box::new(qdrant::snapshot::TenantCopies::new(vectors, server, stop))
+        }
         config::Backend::Qdrant(_) => Box::new(qdrant::snapshot::QdrantCopies::new(vectors, stop)?),
         config::Backend::Sqlite(_) => Box::new(sqlite::SqliteCopies::new(store, stop)?),
     }))
@@ -179,6 +185,15 @@ pub trait VectorReader: Send {
     ///
     /// When they cannot be read.
     fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError>;
+
+    /// Whether the points of a namespace have a place of their own, and it is not there: they are away, not gone.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot say.
+    fn is_away(&self, _namespace: &str) -> Result<bool, VectorError> {
+        Ok(false)
+    }
 
     /// Of points that were captured, those that exist now and are not as they were, or share their id with another one.
     ///

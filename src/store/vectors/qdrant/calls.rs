@@ -7,9 +7,9 @@
 //! Policy: an answer is an answer only when it is whole. Errors carry what the server said of the request, never a key,
 //! and never the address with credentials in it.
 
-use std::cell::RefCell;
 use std::error::Error as _;
 use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use qdrant_client::config::QdrantConfig;
@@ -55,12 +55,17 @@ const CONNECTION_REASONS: [(&str, &str); 9] = [
 
 /// The way to one collection.
 pub(super) struct Calls {
+    line: Arc<Line>,
+    collection: String,
+}
+
+/// The connection to a server, which the ways to all its collections share.
+struct Line {
     runtime: Runtime,
     config: QdrantConfig,
-    client: RefCell<Client>,
+    client: Mutex<Client>,
     /// The address as it may be shown.
     url: String,
-    collection: String,
     timeout: Duration,
     stop: Stop,
 }
@@ -129,15 +134,26 @@ impl Calls {
                     without_credentials(&error.to_string())
                 ),
             })?;
-        Ok(Self {
+        let line = Line {
             runtime,
             config: client_config,
-            client: RefCell::new(client),
+            client: Mutex::new(client),
             url,
-            collection: config.collection.clone(),
             timeout: config.timeout,
             stop,
+        };
+        Ok(Self {
+            line: Arc::new(line),
+            collection: config.collection.clone(),
         })
+    }
+
+    /// The way to another collection of the same server, on the same connection.
+    pub(super) fn to(&self, collection: &str) -> Self {
+        Self {
+            line: Arc::clone(&self.line),
+            collection: collection.to_owned(),
+        }
     }
 
     pub(super) fn collection(&self) -> &str {
@@ -155,8 +171,8 @@ impl Calls {
     {
         let mut backoff = BACKOFF.into_iter();
         loop {
-            let client = self.client.borrow().clone();
-            let miss = match self.runtime.block_on(self.attempt(request(client))) {
+            let client = self.client();
+            let miss = match self.line.runtime.block_on(self.attempt(request(client))) {
                 Ok(answer) => return Ok(answer),
                 Err(miss) => miss,
             };
@@ -178,7 +194,8 @@ impl Calls {
             tokio::time::sleep(duration).await;
             Ok(())
         };
-        self.runtime
+        self.line
+            .runtime
             .block_on(self.race(sleep, None))
             .map_err(|_| VectorError::Interrupted)
     }
@@ -188,7 +205,7 @@ impl Calls {
         request: impl Future<Output = Result<T, QdrantError>>,
     ) -> Result<T, Miss> {
         let request = async { request.await.map_err(Miss::from) };
-        self.race(request, Some(self.timeout)).await
+        self.race(request, Some(self.line.timeout)).await
     }
 
     /// Waits for `work`, but no longer than `bound`, and not after a stop was requested.
@@ -200,7 +217,7 @@ impl Calls {
         let watch = Stopwatch::start();
         let mut work = pin!(work);
         loop {
-            if self.stop.is_requested() {
+            if self.line.stop.is_requested() {
                 return Err(Miss::Stopped);
             }
             let left = bound.map_or(LOOK, |bound| bound.saturating_sub(watch.elapsed()));
@@ -215,9 +232,15 @@ impl Calls {
 
     /// Drops the connection, which may be dead without knowing it, so that the next call makes a new one.
     fn reconnect(&self) {
-        if let Ok(client) = Client::new(self.config.clone()) {
-            self.client.replace(client);
+        if let Ok(client) = Client::new(self.line.config.clone()) {
+            let held = self.line.client.lock();
+            *held.unwrap_or_else(PoisonError::into_inner) = client;
         }
+    }
+
+    fn client(&self) -> Client {
+        let held = self.line.client.lock();
+        held.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn explain(&self, call: &'static str, miss: Miss) -> Failure {
@@ -228,7 +251,7 @@ impl Calls {
             Miss::Status(status, _) => status,
         };
         let said = status.message();
-        let url = self.url.clone();
+        let url = self.line.url.clone();
         let error = if is_of_the_connection(&status) {
             VectorError::Unreachable {
                 url,
@@ -261,15 +284,15 @@ impl Calls {
     fn timed_out(&self, call: &'static str) -> VectorError {
         VectorError::Timeout {
             call,
-            seconds: self.timeout.as_secs(),
+            seconds: self.line.timeout.as_secs(),
         }
     }
 
     /// Names the collections that there are, where the key allows to ask.
     fn missing_collection(&self) -> VectorError {
-        let client = self.client.borrow().clone();
+        let client = self.client();
         let list = async move { client.list_collections().await };
-        let others = match self.runtime.block_on(self.attempt(list)) {
+        let others = match self.line.runtime.block_on(self.attempt(list)) {
             Ok(answer) => {
                 let mut names: Vec<_> = answer
                     .collections

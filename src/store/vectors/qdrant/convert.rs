@@ -56,10 +56,10 @@ pub(super) fn filter(of: Selector<'_>, namespace_key: &str) -> Option<Filter> {
     }
 }
 
-/// The filter for points of a namespace whose `key` has one of `values`, as text or as the integer it spells.
+/// The filter for points of a namespace, or of any, whose `key` has one of `values`, as text or as the integer it spells.
 pub(super) fn filter_matches(
     namespace_key: &str,
-    namespace: &str,
+    namespace: Option<&str>,
     key: &str,
     values: &[String],
 ) -> Filter {
@@ -73,10 +73,10 @@ pub(super) fn filter_matches(
     if !integers.is_empty() {
         either.push(Condition::matches(key, integers));
     }
-    Filter::must([
-        Condition::matches(namespace_key, namespace.to_owned()),
-        Filter::should(either).into(),
-    ])
+    let of_namespace =
+        namespace.map(|namespace| Condition::matches(namespace_key, namespace.to_owned()));
+    let either = Condition::from(Filter::should(either));
+    Filter::must(of_namespace.into_iter().chain([either]))
 }
 
 /// A payload as JSON.

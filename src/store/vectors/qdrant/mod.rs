@@ -28,6 +28,7 @@ pub mod catalog;
 mod convert;
 mod read;
 pub mod snapshot;
+pub mod tenants;
 mod write;
 
 #[cfg(test)]
@@ -74,6 +75,11 @@ impl QdrantVectors {
         stop: Stop,
     ) -> Result<Self, VectorError> {
         let calls = Calls::new(config, stop)?;
+        Self::on(calls, namespace_key, &config.vector)
+    }
+
+    /// Checks that the server has the collection at the end of a way, and the vector.
+    fn on(calls: Calls, namespace_key: &str, vector: &str) -> Result<Self, VectorError> {
         let name = calls.collection().to_owned();
         let answer = calls.run("describing the collection", |client| {
             let name = name.clone();
@@ -84,11 +90,11 @@ impl QdrantVectors {
             reason: "the answer is empty".to_owned(),
         })?;
         let schema = Schema::from(info);
-        schema.check_vector(&config.collection, &config.vector)?;
+        schema.check_vector(calls.collection(), vector)?;
         Ok(Self {
             calls,
             namespace_key: namespace_key.to_owned(),
-            vector: config.vector.clone(),
+            vector: vector.to_owned(),
             schema,
         })
     }

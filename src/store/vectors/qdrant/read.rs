@@ -137,27 +137,7 @@ impl VectorReader for QdrantVectors {
         key: &str,
         values: &[String],
     ) -> Result<Vec<(String, Option<PointId>)>, VectorError> {
-        let mut found = Vec::new();
-        for values in values.chunks(VALUES) {
-            let filter = convert::filter_matches(&self.namespace_key, namespace, key, values);
-            match self.find_among(filter, namespace, key, values) {
-                Ok(some) => found.extend(some),
-                // Strict mode wants an index for text and one for integers: with only one of them, the namespace is
-                // gone through instead.
-                Err(VectorError::MissingIndex { key: refused })
-                    if refused == key && self.schema.indexed.contains_key(key) =>
-                {
-                    let all = convert::filter(Selector::Namespace(namespace), &self.namespace_key);
-                    let all = all.unwrap_or_default();
-                    found.extend(self.find_among(all, namespace, key, values)?);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found
-            .into_iter()
-            .map(|(value, id)| (value, Some(id)))
-            .collect())
+        self.find_in(Some(namespace), key, values)
     }
 
     fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
@@ -289,11 +269,41 @@ impl QdrantVectors {
         Ok(counts.into_iter().collect())
     }
 
+    /// Finds points whose payload `key` has one of `values`, of a namespace or anywhere in the collection.
+    pub(super) fn find_in(
+        &self,
+        namespace: Option<&str>,
+        key: &str,
+        values: &[String],
+    ) -> Result<Vec<(String, Option<PointId>)>, VectorError> {
+        let mut found = Vec::new();
+        for values in values.chunks(VALUES) {
+            let filter = convert::filter_matches(&self.namespace_key, namespace, key, values);
+            match self.find_among(filter, namespace, key, values) {
+                Ok(some) => found.extend(some),
+                // Strict mode wants an index for text and one for integers: with only one of them, the namespace is
+                // gone through instead.
+                Err(VectorError::MissingIndex { key: refused })
+                    if refused == key && self.schema.indexed.contains_key(key) =>
+                {
+                    let of = namespace.map_or(Selector::All, Selector::Namespace);
+                    let all = convert::filter(of, &self.namespace_key).unwrap_or_default();
+                    found.extend(self.find_among(all, namespace, key, values)?);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found
+            .into_iter()
+            .map(|(value, id)| (value, Some(id)))
+            .collect())
+    }
+
     /// Those of the points under a filter that are of the namespace and have one of the values.
     fn find_among(
         &self,
         filter: Filter,
-        namespace: &str,
+        namespace: Option<&str>,
         key: &str,
         values: &[String],
     ) -> Result<Vec<(String, PointId)>, VectorError> {
@@ -301,7 +311,7 @@ impl QdrantVectors {
         let mut found = Vec::new();
         self.scroll_pages(Some(filter), &[key, &self.namespace_key], &mut |page| {
             for (id, payload) in page {
-                if self.is_of(&payload, namespace) {
+                if namespace.is_none_or(|namespace| self.is_of(&payload, namespace)) {
                     let texts = search_texts(payload::lookup(&payload, key));
                     let hits = texts
                         .into_iter()

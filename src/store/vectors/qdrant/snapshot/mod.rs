@@ -36,6 +36,9 @@ use server::{Server, Upload};
 mod cluster;
 mod http;
 mod server;
+mod tenants;
+
+pub use tenants::TenantCopies;
 
 /// Whether the REST interface answers at the configured address.
 #[must_use]
@@ -53,6 +56,24 @@ pub fn answers(config: &config::Qdrant, stop: &Stop) -> bool {
 const VERIFY: &str = "verify";
 /// What the `backend` of a copy says.
 const BACKEND: &str = "qdrant";
+
+/// What stands between the name of a collection and the tag of a copy of it.
+const COPY: &str = "-hypnos-";
+
+/// The name of the copy of a collection.
+fn copy_name(collection: &str, tag: &str) -> String {
+    format!("{collection}{COPY}{tag}")
+}
+
+/// Whether a name is one that a copy has, or what marks the collection that a copy took the place of.
+pub(super) fn is_copy(name: &str) -> bool {
+    let is_tag = |tag: &str| {
+        let tag = tag.strip_suffix("-old").unwrap_or(tag);
+        let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        tag == VERIFY || (!tag.is_empty() && tag.chars().all(is_hex))
+    };
+    name.rsplit_once(COPY).is_some_and(|(_, tag)| is_tag(tag))
+}
 
 /// Copies of one collection.
 pub struct QdrantCopies {
@@ -111,7 +132,7 @@ impl QdrantCopies {
 
     /// The name of the temporary collection of a tag.
     fn name_of(&self, tag: &str) -> String {
-        format!("{}-hypnos-{tag}", self.config.collection)
+        copy_name(&self.config.collection, tag)
     }
 
     /// The alias that marks what the collection was before the switch of a tag.
