@@ -457,7 +457,8 @@ pub enum PointRule {
         /// The name that is hashed.
         template: String,
     },
-    /// `column(NAME)`: a column of the row (`Role::Point`) holds it.
+    /// `column(NAME)` or `column(sql(EXPR))`: a column of the row (`Role::Point`) holds it. Where that is empty the row
+    /// has none.
     Column(String),
     /// `payload(KEY)` or `payload(KEY, TEMPLATE)`: the point's payload names the row; without a template, by its id.
     Payload {

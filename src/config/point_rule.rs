@@ -6,12 +6,15 @@ use super::PointRule;
 use super::template::placeholders;
 
 /// What is allowed, for messages.
-pub(super) const ALLOWED: &str = "\"integer(id)\", \"uuid(id)\", \"uuid5(NS, TEMPLATE)\" with NS dns, url, oid, x500 or a UUID, \"column(NAME)\", \
+pub(super) const ALLOWED: &str = "\"integer(id)\", \"uuid(id)\", \"uuid5(NS, TEMPLATE)\" with NS dns, url, oid, x500 or a UUID, \"column(NAME)\", \"column(sql(EXPRESSION))\", \
      \"payload(KEY)\" or \"payload(KEY, TEMPLATE)\"; a TEMPLATE has {id} in it, and may have {namespace} and {tenant}";
 
 /// Reads a rule; `None` when it is not one, or when its template would give every row the same point.
 pub(super) fn parse(text: &str) -> Option<PointRule> {
     let (name, arguments) = text.trim().strip_suffix(')')?.split_once('(')?;
+    if name == "column" && arguments.trim_start().starts_with("sql") {
+        return Some(PointRule::Column(arguments.trim().to_owned()));
+    }
     let (first, second) = match arguments.split_once(',') {
         Some((first, second)) => (first.trim(), Some(second.trim())),
         None => (arguments.trim(), None),
@@ -94,6 +97,10 @@ mod tests {
                 uuid5(own, "{id}"),
             ),
             ("column(point_id)", PointRule::Column("point_id".into())),
+            (
+                "column(sql(iif(m.a, m.b, m.c)))",
+                PointRule::Column("sql(iif(m.a, m.b, m.c))".into()),
+            ),
             ("payload(doc_id)", payload("doc_id", "{id}")),
             (
                 "payload(meta.key, note:{id})",

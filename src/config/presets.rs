@@ -214,6 +214,12 @@ pub const ALL: &[Preset] = &[
         ddl: include_str!("presets/mcp-memory-service.sql"),
     },
     Preset {
+        name: "mem0-openmemory",
+        description: "OpenMemory of mem0 (openmemory.db) with Qdrant",
+        toml: include_str!("presets/mem0-openmemory.toml"),
+        ddl: include_str!("presets/mem0-openmemory.sql"),
+    },
+    Preset {
         name: "mem0-qdrant",
         description: "mem0 (Python or TypeScript) on a Qdrant server: the point is the memory",
         toml: include_str!("presets/mem0-qdrant.toml"),

@@ -33,6 +33,7 @@ mod mem0;
 mod metrics;
 mod night;
 mod open_webui;
+mod openmemory;
 mod output;
 mod owners;
 mod points;

@@ -41,7 +41,7 @@ pub struct TenantVectors {
 }
 
 /// Which collection a point is in.
-type Places = HashMap<PointId, Place>;
+type Places = BTreeMap<PointId, Place>;
 
 #[derive(Clone)]
 enum Place {
@@ -139,8 +139,9 @@ impl TenantVectors {
             .collect();
         if anew && !unknown.is_empty() {
             for (_, name) in self.collections()? {
-                for id in self.collection(&name)?.present(&unknown)? {
-                    place(known, id, &name);
+                let present = self.collection(&name)?.present(&unknown)?;
+                for id in unknown.iter().filter(|id| present.contains(id)) {
+                    place(known, id.clone(), &name);
                 }
             }
         }
@@ -170,9 +171,6 @@ impl TenantVectors {
             if let Place::In(name) = place {
                 by_collection.entry(name).or_default().push(id);
             }
-        }
-        for ids in by_collection.values_mut() {
-            ids.sort_unstable();
         }
         by_collection
     }
