@@ -405,3 +405,79 @@ fn pairs_hold_every_collection() {
     erased.1.insert(own(9), late);
     assert!(now == erased.1, "{restored:#?}");
 }
+
+/// Figures for many tenants: how long a night takes, and how many files and how much memory it needs.
+fn measure(site: &Site, what: &str) {
+    site.night().expect(0);
+    site.at(21);
+    let begun = std::time::Instant::now();
+    let (night, files, peak) = site.measured_night();
+    let night = night.expect(0);
+    println!(
+        "{what}: {:?}, {files} files open, {peak} KiB",
+        begun.elapsed()
+    );
+    assert!(
+        files < 64 && peak < 512 << 10,
+        "{files} files open, {peak} KiB"
+    );
+    assert!(
+        night.pass("orphans")["applied"]["drop_point"]
+            .as_u64()
+            .unwrap()
+            > 0,
+        "{night:#?}"
+    );
+}
+
+/// Each of `tenants` with two memories, and every hundredth with a point that was left.
+fn many(site: &Site, tenants: usize, mut put: impl FnMut(usize, Vec<(Uuid, Value)>)) {
+    let mut db = site.rows();
+    let tx = db.transaction().unwrap();
+    for of in 0..tenants {
+        let owner = user(of);
+        tx.execute(
+            "INSERT INTO user(id, email, name, role) VALUES(?1, ?1, 'n', 'user')",
+            [&owner],
+        )
+        .unwrap();
+        let tenant = format!("user-memory-{owner}");
+        let mut points = leftovers(of, usize::from(of % 100 == 0), Some(&tenant));
+        for number in 0..2 {
+            let memory = id(&format!("memory/{of}"), number);
+            let sql = "INSERT INTO memory(id, user_id, content, updated_at, created_at) VALUES(?1, ?2, ?1, 1780000000, 1780000000)";
+            tx.execute(sql, params![memory.to_string(), owner]).unwrap();
+            points.push((memory, payload("x", None, Some(&tenant), true)));
+        }
+        put(of, points);
+    }
+    tx.commit().unwrap();
+}
+
+#[test]
+#[ignore = "takes minutes; prints figures"]
+fn ten_thousand_tenants_in_one_collection() {
+    let site = Site::new(
+        "webui.db",
+        presets::find("open-webui").unwrap().ddl,
+        "open-webui",
+        "",
+    );
+    site.collection(SHARED, &["tenant_id"]);
+    let mut all = Vec::new();
+    many(&site, 10_000, |_, points| all.extend(points));
+    site.put(SHARED, &all);
+    measure(&site, "10,000 tenants in one collection");
+}
+
+#[test]
+#[ignore = "takes minutes; prints figures"]
+fn a_thousand_tenants_with_a_collection_each() {
+    let ddl = presets::find("open-webui-collections").unwrap().ddl;
+    let site = Site::new("webui.db", ddl, "open-webui-collections", "");
+    many(&site, 1_000, |of, points| {
+        site.collection(&own(of), &[]);
+        site.put(&own(of), &points);
+    });
+    measure(&site, "1,000 tenants with a collection each");
+}

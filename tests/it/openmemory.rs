@@ -47,7 +47,7 @@ fn site() -> Site {
     }
     let category = "INSERT INTO categories(id, name) VALUES(?1, 'work')";
     db.execute(category, [hex(id("category", 1))]).unwrap();
-    site.collection(COLLECTION, &[]);
+    site.collection(COLLECTION, &["user_id"]);
     for sibling in ["openmemory_entities", "mem0migrations"] {
         site.collection(sibling, &[]);
         let one = |number| {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, Distance, FieldType, PointStruct,
@@ -73,6 +74,10 @@ impl Site {
 
     #[must_use = "say which exit code it should have"]
     pub fn run(&self, args: &[&str]) -> Output {
+        Output::of(&mut self.command(args))
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = hypnos();
         command
             .arg("--config")
@@ -80,7 +85,40 @@ impl Site {
             .args(args)
             .env("HYPNOS_TEST_CLOCK", self.path("clock"))
             .current_dir(self.dir.path());
-        Output::of(&mut command)
+        command
+    }
+
+    /// A night, with the most files that it had open and the most KiB of memory that it took.
+    pub fn measured_night(&self) -> (Output, usize, u64) {
+        let mut command = self.command(&["--run-now", "--json"]);
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let process = PathBuf::from(format!("/proc/{}", child.id()));
+        let watch = std::thread::spawn(move || {
+            let (mut files, mut peak) = (0, 0);
+            while let (Ok(open), Ok(status)) = (
+                std::fs::read_dir(process.join("fd")),
+                std::fs::read_to_string(process.join("status")),
+            ) {
+                files = files.max(open.count());
+                let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+                let size = line.and_then(|size| size.trim().strip_suffix(" kB")?.parse().ok());
+                peak = peak.max(size.unwrap_or(0));
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            (files, peak)
+        });
+        let output = child.wait_with_output().unwrap();
+        let (files, peak) = watch.join().unwrap();
+        let output = Output {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        };
+        (output, files, peak)
     }
 
     #[must_use = "say which exit code it should have"]
