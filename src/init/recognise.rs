@@ -214,6 +214,14 @@ mod tests {
                 ),
             ),
             (
+                "mem0-openmemory",
+                "CREATE TABLE users(id UUID PRIMARY KEY, user_id VARCHAR);
+                 CREATE TABLE memory_access_logs(id UUID PRIMARY KEY, memory_id UUID, app_id UUID, accessed_at DATETIME);
+                 CREATE TABLE memories(id UUID PRIMARY KEY, user_id UUID, app_id UUID, content VARCHAR NOT NULL, state VARCHAR(8),
+                   created_at DATETIME, updated_at DATETIME, archived_at DATETIME, deleted_at DATETIME)"
+                    .to_owned(),
+            ),
+            (
                 "mem0-qdrant",
                 "CREATE TABLE history(id TEXT PRIMARY KEY, memory_id TEXT, old_memory TEXT, new_memory TEXT, event TEXT,
                    created_at DATETIME, updated_at DATETIME, is_deleted INTEGER)"
