@@ -5,6 +5,8 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+/// Vectors from which on one core takes longer to compare them than another one to join in.
+const WORTH: usize = 1024;
 /// Items that a thread takes at a time.
 const SHARE: usize = 64;
 
@@ -21,8 +23,17 @@ pub(super) fn run<R: Send>(threads: NonZeroUsize, work: impl Fn() -> R + Sync) -
 }
 
 /// As many threads as there are cores.
-pub(super) fn everyone() -> NonZeroUsize {
+fn everyone() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The threads that comparing so many vectors with each other is worth: a few are done before a second one has begun.
+pub(super) fn worth(vectors: usize) -> NonZeroUsize {
+    if vectors < WORTH {
+        NonZeroUsize::MIN
+    } else {
+        everyone()
+    }
 }
 
 /// `work` on every item, on all cores, in the order of the items.

@@ -213,7 +213,7 @@ impl Look<'_> {
         let new: Vec<bool> = places.iter().map(|at| texts.is_own(*at)).collect();
         let setup = Setup {
             new: Some(&new),
-            ..Setup::new(crew::everyone())
+            ..Setup::new(crew::worth(places.len()))
         };
         let index = Index::build(Vectors::new(&matrix.numbers, matrix.dim)?, &setup)?;
         let mut copies: HashMap<u32, Vec<u32>> = HashMap::new();

@@ -118,7 +118,7 @@ impl Group<'_> {
         let new: Vec<bool> = self.matrix.members.iter().map(|at| is_new[*at]).collect();
         let setup = Setup {
             new: Some(&new),
-            ..Setup::new(crew::everyone())
+            ..Setup::new(crew::worth(rows))
         };
         let index = Index::build(vectors, &setup)?;
         let query = |threshold| Query {
