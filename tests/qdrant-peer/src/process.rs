@@ -19,8 +19,10 @@ pub fn serve_process(arguments: impl Iterator<Item = String>) -> ExitCode {
         }
     };
     let peer = Peer::start_with(options);
+    let addresses = format!("{}\n{}\n", peer.url(), peer.rest_url());
     let mut out = io::stdout();
-    if writeln!(out, "{}\n{}", peer.url(), peer.rest_url())
+    if out
+        .write_all(addresses.as_bytes())
         .and_then(|()| out.flush())
         .is_err()
     {

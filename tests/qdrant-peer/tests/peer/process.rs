@@ -20,11 +20,11 @@ fn spawn(dir: &Path) -> (Child, String) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut url = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut url)
-        .unwrap();
-    (child, url.trim().to_owned())
+    // Both lines: a peer that cannot say all of its addresses does not serve.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let url = lines.next().unwrap().unwrap();
+    lines.next().unwrap().unwrap();
+    (child, url)
 }
 
 #[tokio::test]
