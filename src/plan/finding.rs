@@ -1,0 +1,72 @@
+//! What a pass saw besides what it wants to change.
+
+use serde::Serialize;
+
+/// What a pass saw besides what it wants to change. Counted and reported, never acted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// A time that decides about removal could not be read: kept.
+    Unreadable,
+    /// A row whose tenant is NULL or empty: left alone.
+    WithoutNamespace,
+    /// A row whose key is NULL or REAL: left alone.
+    WithoutKey,
+    /// A row that other rows forbid to delete, or that would take live memories along: left alone.
+    Blocked,
+    /// A live row that should have a point and has none.
+    RowWithoutPoint,
+    /// A point whose row is gone, not yet (or never) to be removed.
+    PointWithoutRow,
+    /// A point whose namespace key is missing.
+    PointWithoutNamespace,
+    /// A point whose key is no id, or that shares its id with another one: left alone.
+    PointWithoutKey,
+    /// A `superseded_by` that leads nowhere.
+    BrokenChain,
+    /// Points of a namespace whose rows could not be read: left alone.
+    UnreadNamespace,
+    /// Points of namespaces in which not one point fits a live row: the rule of their ids is wrong. Left alone.
+    RuleMismatch,
+    /// Something absent that was seen for the first time, or too young to be believed.
+    Settling,
+    /// Live memories without a vector that can be compared: missing, all zero, or not finite.
+    WithoutVector,
+    /// Pairs near enough to be merged that a guard keeps apart: they differ in a number, a negation, a name.
+    KeptApart,
+    /// Live memories that do not say when they were written.
+    Undated,
+    /// Memories that have faded, and stay because enough of their namespace faded lately.
+    OverBudget,
+    /// Points of a collection of links that name a memory which is not there: left alone.
+    DeadLink,
+    /// Memories that live by the application's log, and have no point: left alone.
+    LoggedWithoutPoint,
+}
+
+impl Finding {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::WithoutNamespace => "without_namespace",
+            Self::WithoutKey => "without_key",
+            Self::Blocked => "blocked",
+            Self::RowWithoutPoint => "row_without_point",
+            Self::PointWithoutRow => "point_without_row",
+            Self::PointWithoutNamespace => "point_without_namespace",
+            Self::PointWithoutKey => "point_without_key",
+            Self::BrokenChain => "broken_chain",
+            Self::UnreadNamespace => "unread_namespace",
+            Self::RuleMismatch => "rule_mismatch",
+            Self::Settling => "settling",
+            Self::WithoutVector => "without_vector",
+            Self::KeptApart => "kept_apart",
+            Self::Undated => "undated",
+            Self::OverBudget => "over_budget",
+            Self::DeadLink => "dead_link",
+            Self::LoggedWithoutPoint => "logged_without_point",
+        }
+    }
+}
