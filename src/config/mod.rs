@@ -17,6 +17,7 @@ mod cron;
 mod env;
 mod expression;
 pub mod fingerprint;
+mod payload_filter;
 mod point_rule;
 pub mod presets;
 mod problem;
@@ -29,6 +30,7 @@ mod validate;
 
 pub use cron::Cron;
 pub use env::Env;
+pub use payload_filter::{PayloadFilter, Scalar};
 pub use problem::{ConfigError, Found, Place, Problem, SyntaxError};
 pub use units::{ByteSize, HumanDuration, Ratio, Similarity};
 pub use validate::{default_passes, load, parse};
@@ -399,6 +401,8 @@ pub struct Qdrant {
     pub api_key: Option<String>,
     /// The collection; with a `{tenant}` in it there is one for each tenant.
     pub collection: String,
+    /// Which points of it are the store's; all others are invisible.
+    pub filter: PayloadFilter,
     /// The named vector that passes compare; empty for the unnamed one.
     pub vector: String,
     /// Bound on one call.
@@ -420,6 +424,7 @@ impl std::fmt::Debug for Qdrant {
             .field("rest_url", &self.rest_url)
             .field("api_key", &self.api_key.as_ref().map(|_| "***"))
             .field("collection", &self.collection)
+            .field("filter", &self.filter)
             .field("vector", &self.vector)
             .field("timeout", &self.timeout)
             .finish()

@@ -355,6 +355,8 @@ section! {
             api_key,
             /// Qdrant: the collection, or the template of those of the tenants.
             collection,
+            /// Qdrant: which points of it are the store's.
+            filter,
             /// Qdrant: bound on one call.
             timeout,
             /// Qdrant: the named vector. SQLite: the column of the vector.

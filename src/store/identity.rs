@@ -59,6 +59,9 @@ impl Identity {
                 self.set("vectors.kind", "qdrant");
                 self.set("vectors.url", &qdrant.url);
                 self.set("vectors.collection", &qdrant.collection);
+                if !qdrant.filter.is_empty() {
+                    self.set("vectors.where", &qdrant.filter.to_string());
+                }
             }
             Backend::Sqlite(table) => {
                 self.set("vectors.kind", "sqlite");

@@ -48,6 +48,7 @@ mod review;
 mod row_stores;
 mod rows;
 mod serve;
+mod shared_collection;
 mod sightings;
 mod snapshot;
 mod tenants;

@@ -160,6 +160,39 @@ fn a_dry_run_and_a_check_leave_no_trace() {
 }
 
 /// What a run said of what it did.
+/// Only ana's points are memories; what else is in the collection could expire and be merged, and stays.
+#[test]
+fn a_night_over_points_of_one_kind_leaves_all_others() {
+    for (rows, vectors) in [
+        (String::new(), "where = { user_id = \"ana\" }"),
+        ("where = \"sql(payload ->> '$.user_id' = 'ana')\"".to_owned(), ""),
+    ] {
+        let mut store = store();
+        store.configure(&format!("{ROWS}\n{rows}"), &format!("{vectors}\n{PASSES}"));
+        let expired = json!({"expires_at": now() - DAY});
+        let others = [61, 62, 63].map(|number| memory(number, "ben", "ben has a dog", &json!({})));
+        store.put(store.collection(), &others);
+        let list = json!({"expires_at": now() - DAY, "user_id": ["ana", "ben"]});
+        store.put(
+            store.collection(),
+            &[
+                memory(64, "ben", "ben needs this only for now", &expired),
+                memory(65, "", "both need this only for now", &list),
+            ],
+        );
+        let before = store.memories();
+        let check = store.run(&["check", "--json"]).expect(0);
+        assert_eq!(check.objects("check")[0]["memories"], 15, "{check:#?}");
+        let night = store.night().expect(0);
+        assert!(is_done(&gone(&before, &store.memories())), "{night:#?}");
+        let undo = store.run(&["undo", &run_of(&night)]).expect(0);
+        assert_eq!(store.memories(), before, "{undo:#?}");
+        // An owner is erased from what is ours, and nobody else's points are.
+        let forget = store.run(&["forget", "user:ben", "--yes", "--json"]);
+        assert_eq!(store.memories(), before, "{forget:#?}");
+    }
+}
+
 fn run_of(output: &Output) -> String {
     output.objects("run")[0]["run"].as_str().unwrap().to_owned()
 }
@@ -316,6 +349,11 @@ fn what_makes_no_sense_with_points_is_refused() {
             ROWS.replace("payload:json($.data)", "content"),
             PASSES.to_owned(),
             "\"content\"",
+        ),
+        (
+            ROWS.to_owned(),
+            format!("where = {{ kind = {{ is = 1 }} }}\n{PASSES}"),
+            "vectors.where",
         ),
     ] {
         store.configure(&rows, &rest);

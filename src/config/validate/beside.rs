@@ -3,7 +3,7 @@
 use crate::config::checks::Checks;
 use crate::config::raw;
 use crate::config::reader::Key;
-use crate::config::{Links, MemoryLog, Qdrant};
+use crate::config::{Links, MemoryLog, PayloadFilter, Qdrant};
 
 /// Reads the links; `points` are those of the memories, where they are the rows.
 pub(super) fn links(
@@ -24,6 +24,7 @@ pub(super) fn links(
     Some(Links {
         points: Qdrant {
             collection,
+            filter: PayloadFilter::default(),
             ..points.clone()
         },
         key: checks.text(&raw.key, "linked_memory_ids", "a payload key"),

@@ -218,7 +218,7 @@ fn share_points(a: &Store, b: &Store) -> bool {
         return false;
     };
     let collide = are_rows || sweeps && scope(a) == scope(b);
-    collide && points_of(points_a) == points_of(points_b)
+    collide && points_of(points_a) == points_of(points_b) && !are_apart(points_a, points_b)
 }
 
 /// What two stores on the same points have in common.
@@ -234,6 +234,14 @@ fn points_of(vectors: &Vectors) -> (&'static str, String, String) {
             lexical(&table.path).display().to_string(),
             table.table.to_ascii_lowercase(),
         ),
+    }
+}
+
+/// Whether no point of a common collection can be of both stores.
+fn are_apart(a: &Vectors, b: &Vectors) -> bool {
+    match (&a.backend, &b.backend) {
+        (Backend::Qdrant(a), Backend::Qdrant(b)) => a.filter.excludes(&b.filter),
+        _ => false,
     }
 }
 

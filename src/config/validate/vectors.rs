@@ -11,7 +11,8 @@ use crate::config::reader::Key;
 use crate::config::source;
 use crate::config::template::placeholders;
 use crate::config::{
-    Backend, Env, PointRule, Qdrant, Rows, Spelling, VectorTable, Vectors, point_rule,
+    Backend, Env, PayloadFilter, PointRule, Qdrant, Rows, Spelling, VectorTable, Vectors,
+    point_rule,
 };
 
 /// Backends by their name.
@@ -40,7 +41,7 @@ impl Kind {
 /// Refuses keys that the operator wrote for a kind of store that this one is not. A preset may say more than is needed.
 pub(super) fn refuse_foreign_keys(written: &raw::Vectors, checks: &mut Checks) {
     use Kind::{Qdrant, Sqlite};
-    let owned: [(&Key, &[Kind]); 13] = [
+    let owned: [(&Key, &[Kind]); 14] = [
         (&written.namespace_key, &[Qdrant, Sqlite]),
         (&written.namespace_value, &[Qdrant, Sqlite]),
         (&written.point_id, &[Qdrant, Sqlite]),
@@ -49,6 +50,7 @@ pub(super) fn refuse_foreign_keys(written: &raw::Vectors, checks: &mut Checks) {
         (&written.rest_url, &[Qdrant]),
         (&written.api_key, &[Qdrant]),
         (&written.collection, &[Qdrant]),
+        (&written.filter, &[Qdrant]),
         (&written.timeout, &[Qdrant]),
         (&written.path, &[Sqlite]),
         (&written.table, &[Sqlite]),
@@ -229,6 +231,12 @@ fn qdrant(raw: &raw::Vectors, has_tenants: bool, env: &Env, checks: &mut Checks)
         rest_url: shown(rest_url),
         api_key,
         collection: collection(&raw.collection, has_tenants, checks),
+        filter: checks.value(
+            &raw.filter,
+            PayloadFilter::default(),
+            PayloadFilter::ALLOWED,
+            PayloadFilter::parse,
+        ),
         vector: checks
             .optional_text(
                 &raw.vector,

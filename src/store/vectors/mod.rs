@@ -431,6 +431,7 @@ mod tests {
             rest_url: String::new(),
             api_key: None,
             collection: "p".into(),
+            filter: config::PayloadFilter::default(),
             vector: String::new(),
             timeout: Duration::from_secs(5),
         };

@@ -2,6 +2,19 @@
 
 use serde_json::{Map, Value};
 
+use crate::config::PayloadFilter;
+
+/// Whether a payload has what a filter asks for: at each key one of its values, alone or as the only one of a list.
+pub(crate) fn admits(filter: &PayloadFilter, payload: &Map<String, Value>) -> bool {
+    filter.keys.iter().all(|(key, values)| {
+        let value = match lookup(payload, key) {
+            Some(Value::Array(list)) if list.len() == 1 => list.first(),
+            value => value,
+        };
+        value.is_some_and(|value| values.iter().any(|wanted| wanted.is(value)))
+    })
+}
+
 /// The value at `key`, where a dot steps into an object, as in Qdrant.
 pub(crate) fn lookup<'a>(payload: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     let mut steps = key.split('.');
@@ -30,6 +43,41 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::config::Scalar;
+
+    #[test]
+    fn a_filter_admits_what_has_one_of_its_values_and_no_other() {
+        let filter = PayloadFilter {
+            keys: vec![
+                (
+                    "m.kind".into(),
+                    vec![Scalar::Text("memory".into()), Scalar::Integer(7)],
+                ),
+                ("ok".into(), vec![Scalar::Bool(true)]),
+            ],
+        };
+        for (payload, is_ours) in [
+            (json!({"m": {"kind": "memory"}, "ok": true}), true),
+            (json!({"m": {"kind": 7}, "ok": [true]}), true),
+            (json!({"m": {"kind": "7"}, "ok": true}), false),
+            (json!({"m": {"kind": 7.0}, "ok": true}), false),
+            (json!({"m": {"kind": "Memory"}, "ok": true}), false),
+            (
+                json!({"m": {"kind": ["memory", "file"]}, "ok": true}),
+                false,
+            ),
+            (json!({"m": {"kind": []}, "ok": true}), false),
+            (json!({"m": {"kind": null}, "ok": true}), false),
+            (json!({"m": {"kind": "memory"}}), false),
+            (json!({"m": {"kind": "memory"}, "ok": "true"}), false),
+            (json!({"m.kind": "memory", "ok": true}), false),
+            (json!({}), false),
+        ] {
+            let payload = payload.as_object().unwrap();
+            assert_eq!(admits(&filter, payload), is_ours, "{payload:?}");
+            assert!(admits(&PayloadFilter::default(), payload));
+        }
+    }
 
     #[test]
     fn keys_step_into_objects_and_keep_their_names() {

@@ -61,6 +61,13 @@ fn stores_keep_apart() {
             "table \"Points\"",
         ),
         (one_off, "collection"),
+        (
+            two(
+                &format!("{qdrant}\nvectors.where = {{ kind = 'memory' }}"),
+                &format!("{qdrant}\nvectors.where = {{ kind = ['memory', 'edge'] }}"),
+            ),
+            "collection",
+        ),
     ] {
         let found = lines(&text);
         assert_eq!(found.len(), 1, "{found:?}\n{text}");
@@ -74,6 +81,10 @@ fn stores_keep_apart() {
         );
     }
     for apart in [
+        two(
+            &format!("{qdrant}\nvectors.where = {{ kind = 'memory' }}"),
+            &format!("{qdrant}\nvectors.where = {{ kind = ['node', 'edge'] }}"),
+        ),
         two(&format!("{qdrant}\n{off}"), &format!("{qdrant}\n{off}")),
         two(qdrant, &format!("{qdrant}\nvectors.collection = 'other'")),
         two(

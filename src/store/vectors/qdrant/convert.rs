@@ -11,6 +11,7 @@ use qdrant_client::qdrant::{
 };
 use serde_json::{Map, Number};
 
+use crate::config::{PayloadFilter, Scalar};
 use crate::memory::PointId;
 use crate::store::vectors::{Selector, VectorError};
 
@@ -54,6 +55,27 @@ pub(super) fn filter(of: Selector<'_>, namespace_key: &str) -> Option<Filter> {
             Condition::matches(namespace_key, String::new()),
         ])),
     }
+}
+
+/// A filter for those of its points that a payload filter admits, and for lists that contain what it asks for.
+pub(super) fn narrowed(filter: Option<Filter>, by: &PayloadFilter) -> Option<Filter> {
+    if by.is_empty() {
+        return filter;
+    }
+    let mut filter = filter.unwrap_or_default();
+    let conditions = by.keys.iter().map(|(key, values)| has_one_of(key, values));
+    filter.must.extend(conditions);
+    Some(filter)
+}
+
+/// The condition that a payload key has one of these values.
+fn has_one_of(key: &str, values: &[Scalar]) -> Condition {
+    let either = values.iter().map(|value| match value {
+        Scalar::Text(text) => Condition::matches(key, text.clone()),
+        Scalar::Integer(number) => Condition::matches(key, *number),
+        Scalar::Bool(is_so) => Condition::matches(key, *is_so),
+    });
+    Filter::should(either).into()
 }
 
 /// The filter for points of a namespace, or of any, whose `key` has one of `values`, as text or as the integer it spells.

@@ -108,6 +108,7 @@ impl Fake {
             rest_url: String::new(),
             api_key: None,
             collection: "memories".into(),
+            filter: config::PayloadFilter::default(),
             vector: String::new(),
             timeout: Duration::from_secs(30),
         }

@@ -8,14 +8,15 @@
 //! right before shows it as it was captured: the server has no conditional removal, so what is written between that
 //! read and the removal, one round trip, is lost. A listing counts when its last
 //! page has come. A point belongs to a namespace when its key has exactly that one value: the filter of the server
-//! also finds lists that contain it, and those are left alone.
+//! also finds lists that contain it, and those are left alone. Where a filter says which points are the store's, the
+//! server is asked for those only, and what it sends is looked at again: its payload index may be stale.
 
 use std::collections::BTreeMap;
 
 use qdrant_client::qdrant::vectors_config::Config as VectorsConfig;
 use qdrant_client::qdrant::{CollectionInfo, PayloadSchemaType, VectorParams};
 
-use crate::config;
+use crate::config::{self, PayloadFilter};
 use crate::stop::Stop;
 
 use super::VectorError;
@@ -51,6 +52,8 @@ pub struct QdrantVectors {
     namespace_key: String,
     /// The name of the vector that passes compare.
     vector: String,
+    /// Which points are the store's.
+    filter: PayloadFilter,
     schema: Schema,
 }
 
@@ -75,11 +78,16 @@ impl QdrantVectors {
         stop: Stop,
     ) -> Result<Self, VectorError> {
         let calls = Calls::new(config, stop)?;
-        Self::on(calls, namespace_key, &config.vector)
+        Self::on(calls, namespace_key, &config.vector, &config.filter)
     }
 
     /// Checks that the server has the collection at the end of a way, and the vector.
-    fn on(calls: Calls, namespace_key: &str, vector: &str) -> Result<Self, VectorError> {
+    fn on(
+        calls: Calls,
+        namespace_key: &str,
+        vector: &str,
+        filter: &PayloadFilter,
+    ) -> Result<Self, VectorError> {
         let name = calls.collection().to_owned();
         let answer = calls.run("describing the collection", |client| {
             let name = name.clone();
@@ -95,6 +103,7 @@ impl QdrantVectors {
             calls,
             namespace_key: namespace_key.to_owned(),
             vector: vector.to_owned(),
+            filter: filter.clone(),
             schema,
         })
     }

@@ -69,7 +69,8 @@ impl VectorReader for QdrantVectors {
     }
 
     fn namespaces(&self) -> Result<Vec<(String, u64)>, VectorError> {
-        if self.is_namespace_indexed() {
+        // A facet cannot be looked at again.
+        if self.is_namespace_indexed() && self.filter.is_empty() {
             match self.facet_namespaces() {
                 // A server that does not facet, or not that far, can still be asked for every point.
                 Err(VectorError::Refused { .. } | VectorError::MissingIndex { .. }) => {}
@@ -80,6 +81,9 @@ impl VectorReader for QdrantVectors {
     }
 
     fn count(&self, of: Selector<'_>) -> Result<u64, VectorError> {
+        if !self.filter.is_empty() {
+            return self.count_seen(of);
+        }
         let request = CountPoints {
             collection_name: self.calls.collection().to_owned(),
             filter: convert::filter(of, &self.namespace_key),
@@ -156,10 +160,14 @@ impl VectorReader for QdrantVectors {
                 )),
             }
         };
-        let page = page_of(params.size * 4 + HEAD_BYTES, LARGEST_BATCH);
+        let keys = self.filter_keys();
+        let bytes = params.size * 4 + HEAD_BYTES + KEY_BYTES * keys.len() as u64;
+        let page = page_of(bytes, LARGEST_BATCH);
         let mut vectors = Vec::with_capacity(ids.len());
-        self.get(ids, page, &include(&[]), &select, &mut |point| {
-            vectors.extend(convert::dense(point, &self.vector)?);
+        self.get(ids, page, &include(&keys), &select, &mut |mut point| {
+            if self.is_ours(&convert::payload(std::mem::take(&mut point.payload))) {
+                vectors.extend(convert::dense(point, &self.vector)?);
+            }
             Ok(())
         })?;
         Ok(vectors)
@@ -168,8 +176,13 @@ impl VectorReader for QdrantVectors {
     fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError> {
         let mut images = BTreeMap::new();
         let mut ambiguous = BTreeSet::new();
+        let mut foreign = BTreeSet::new();
         self.get_whole(ids, &mut |id, mut point| {
-            let namespace = self.namespace_of(&convert::payload(point.payload.clone()));
+            let payload = convert::payload(point.payload.clone());
+            if !self.is_ours(&payload) {
+                foreign.insert(id.clone());
+            }
+            let namespace = self.namespace_of(&payload);
             let shard_key = point.shard_key.take();
             let request = self.upsert(vec![convert::to_struct(point)?], shard_key);
             let image = PointImage {
@@ -183,7 +196,7 @@ impl VectorReader for QdrantVectors {
             }
             Ok(())
         })?;
-        images.retain(|id, _| !ambiguous.contains(id));
+        images.retain(|id, _| !ambiguous.contains(id) && !foreign.contains(id));
         Ok(Captured {
             images: images.into_values().collect(),
             ambiguous,
@@ -210,7 +223,7 @@ pub fn payload_of(image: &PointImage) -> Result<Map<String, Value>, VectorError>
 }
 
 impl QdrantVectors {
-    /// Visits every point with its whole payload, page by page, until `visit` breaks.
+    /// Visits every point of the store with its whole payload, page by page, until `visit` breaks.
     ///
     /// # Errors
     ///
@@ -324,6 +337,27 @@ impl QdrantVectors {
         Ok(found)
     }
 
+    /// Counts points by looking at each: the server alone is not believed.
+    fn count_seen(&self, of: Selector<'_>) -> Result<u64, VectorError> {
+        let mut seen = 0;
+        self.scroll(of, &[], &mut |heads| {
+            seen += heads.len() as u64;
+            ControlFlow::Continue(())
+        })?;
+        Ok(seen)
+    }
+
+    /// The payload keys that say whether a point is the store's.
+    fn filter_keys(&self) -> Vec<&str> {
+        let keys = self.filter.keys.iter();
+        keys.map(|(key, _)| key.as_str()).collect()
+    }
+
+    /// Whether a payload, which has those keys, is of a point of the store.
+    fn is_ours(&self, payload: &Map<String, Value>) -> bool {
+        payload::admits(&self.filter, payload)
+    }
+
     /// Whether a payload names exactly this namespace.
     fn is_of(&self, payload: &Map<String, Value>, namespace: &str) -> bool {
         single_text(payload::lookup(payload, &self.namespace_key)) == Some(namespace)
@@ -341,11 +375,14 @@ impl QdrantVectors {
         keys: &[&str],
         visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
+        let mut keys = keys.to_vec();
+        keys.extend(self.filter_keys());
         let bytes = KEY_BYTES * keys.len() as u64;
-        self.pages(filter, &include(keys), bytes, visit)
+        self.pages(filter, &include(&keys), bytes, visit)
     }
 
-    /// Goes through every page of a scroll, with this part of the payload, of so many bytes a point.
+    /// Goes through every page of a scroll, with this part of the payload, of so many bytes a point. What is not the
+    /// store's is left out.
     fn pages(
         &self,
         filter: Option<Filter>,
@@ -356,7 +393,7 @@ impl QdrantVectors {
         let mut limit = page_of(HEAD_BYTES + bytes, LARGEST_PAGE);
         let mut request = ScrollPoints {
             collection_name: self.calls.collection().to_owned(),
-            filter,
+            filter: convert::narrowed(filter, &self.filter),
             with_payload: Some(payload.clone()),
             with_vectors: Some(false.into()),
             ..ScrollPoints::default()
@@ -374,7 +411,7 @@ impl QdrantVectors {
                 }
                 answer => answer?,
             };
-            let page = answer
+            let mut page = answer
                 .result
                 .into_iter()
                 .map(|point| {
@@ -382,6 +419,7 @@ impl QdrantVectors {
                     Ok((id, convert::payload(point.payload)))
                 })
                 .collect::<Result<Vec<_>, VectorError>>()?;
+            page.retain(|(_, payload)| self.is_ours(payload));
             if !page.is_empty() && visit(page).is_break() {
                 return Ok(());
             }

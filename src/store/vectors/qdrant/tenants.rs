@@ -16,7 +16,7 @@ use std::sync::Arc;
 use prost::Message;
 use qdrant_client::qdrant::UpsertPoints;
 
-use crate::config::{self, Spelling};
+use crate::config::{self, PayloadFilter, Spelling};
 use crate::memory::PointId;
 use crate::stop::Stop;
 use crate::store::image::PointImage;
@@ -33,6 +33,7 @@ pub struct TenantVectors {
     calls: Calls,
     namespace_key: String,
     vector: String,
+    filter: PayloadFilter,
     spelling: Spelling,
     /// Those that were opened, by name.
     open: RefCell<HashMap<Arc<str>, Arc<QdrantVectors>>>,
@@ -68,6 +69,7 @@ impl TenantVectors {
             calls: Calls::new(server, stop)?,
             namespace_key: vectors.namespace_key.clone(),
             vector: server.vector.clone(),
+            filter: server.filter.clone(),
             spelling,
             open: RefCell::default(),
             places: RefCell::default(),
@@ -104,7 +106,12 @@ impl TenantVectors {
             return Ok(Arc::clone(open));
         }
         let calls = self.calls.to(name);
-        let opened = Arc::new(QdrantVectors::on(calls, &self.namespace_key, &self.vector)?);
+        let opened = Arc::new(QdrantVectors::on(
+            calls,
+            &self.namespace_key,
+            &self.vector,
+            &self.filter,
+        )?);
         self.open
             .borrow_mut()
             .insert(Arc::clone(name), Arc::clone(&opened));

@@ -17,6 +17,8 @@ use crate::memory::PointId;
 use crate::store::image::PointImage;
 use crate::store::vectors::{Description, PointHead, Selector, VectorReader, VectorStore};
 
+mod filter;
+
 fn connect(fake: &Fake) -> QdrantVectors {
     QdrantVectors::connect(&fake.config(), "namespace", Stop::default()).unwrap()
 }

@@ -4,7 +4,8 @@
 //! collection. A copy is counted by recovering it into a temporary collection, `NAME-hypnos-verify`, since nothing but
 //! a server can open it. A copy that is put back goes to `NAME-hypnos-TAG` first. What makes that the live one depends
 //! on the configured name: an alias is moved in one request; a collection is replaced by a snapshot of the new one,
-//! which the server unpacks before it touches anything.
+//! which the server unpacks before it touches anything. Where others have points in it, too, it is changed point by
+//! point, see [`shared`].
 //!
 //! Policy: every collection whose name is made here may be removed by name, unless an alias leads to it; no other is
 //! ever removed, except the one that an alias was moved away from, which is marked by an alias of its own
@@ -36,6 +37,7 @@ use server::{Server, Upload};
 mod cluster;
 mod http;
 mod server;
+mod shared;
 mod tenants;
 
 pub use tenants::TenantCopies;
@@ -417,7 +419,9 @@ impl PointCopies for QdrantCopies {
         let nodes = nodes_in(copy)?;
         let name = self.name_of(tag);
         self.remove(&name)?;
-        let staged = self.put(folder, &copy.files, &nodes, &name, tag);
+        let staged = self
+            .put(folder, &copy.files, &nodes, &name, tag)
+            .and_then(|()| self.check_staged(tag));
         if staged.is_err() {
             self.remove(&name)?;
         }
@@ -439,10 +443,14 @@ impl PointCopies for QdrantCopies {
             return Ok(());
         }
         match (live, self.server.collection(&staged)?) {
+            (Live::Alias(_) | Live::Collection, Some(_)) if self.is_shared() => {
+                self.replace_own(tag)
+            }
             (Live::Alias(from), Some(_)) => Ok(self.move_alias(&from, tag, keep_old)?),
             (Live::Collection | Live::Nothing, Some(_)) => self.replace(&staged, tag),
             // Nothing but `discard` removes it, which comes after the switch.
             (Live::Collection, None) => Ok(()),
+            (Live::Alias(_), None) if self.is_shared() => Ok(()),
             (Live::Alias(_) | Live::Nothing, None) => Err(VectorError::Missing {
                 what: format!("collection {staged:?}"),
             }
@@ -461,6 +469,15 @@ impl PointCopies for QdrantCopies {
 }
 
 impl QdrantCopies {
+    /// Sees that what was staged can take the place of the live points.
+    fn check_staged(&self, tag: &str) -> Result<(), CopyError> {
+        let live = self.live(&self.server.aliases()?)?;
+        if self.is_shared() && !matches!(live, Live::Nothing) {
+            self.check_fits(tag)?;
+        }
+        Ok(())
+    }
+
     /// Makes the configured collection, which is no alias, what the staged one is.
     fn replace(&self, staged: &str, tag: &str) -> Result<(), CopyError> {
         let into = &self.config.collection;
