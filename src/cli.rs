@@ -16,14 +16,14 @@ use crate::plan::QuestionKind;
 /// Without a command it is a daemon: it runs when `[schedule]` in the configuration says so, and serves its figures over
 /// HTTP. SIGTERM ends it after the batch at hand, SIGHUP makes it read the configuration again.
 #[derive(Debug, Parser)]
-#[command(name = "hypnos", version, after_help = EXIT_STATUS)]
+#[command(name = "hypnos", version, override_usage = USAGE, after_help = EXIT_STATUS)]
 pub struct Cli {
-    /// What applies to every command.
-    #[command(flatten)]
-    pub global: Global,
     /// What applies to a run.
     #[command(flatten)]
     pub run: RunArgs,
+    /// What applies to every command.
+    #[command(flatten)]
+    pub global: Global,
     /// A command other than a run.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -37,22 +37,28 @@ impl Cli {
     }
 }
 
-/// Shown below every help page.
+/// How hypnos is started: a run has no command of its own.
+const USAGE: &str = "\
+hypnos --dry-run | --run-now [OPTIONS]
+       hypnos COMMAND [OPTIONS]
+       hypnos [OPTIONS]    the daemon";
+
+/// Shown below the options.
 const EXIT_STATUS: &str = "\
 Exit status:
   0    done, or nothing to do
-  1    a pass failed
-  2    usage
-  3    finished, but something was refused, skipped or left over
+  1    a pass or the command failed: no permission, a port in use, a full disk
+  2    usage; no such memory, run, pair or entry
+  3    finished, but something was refused, skipped or left over; `check` found something
   10   a store is missing or its schema does not match
   11   another run holds the lock
-  78   invalid configuration
+  78   invalid configuration, or a mapping that nobody has confirmed
   130  interrupted; what was begun is finished by the next run";
 
 /// What applies to every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// Configuration file [default: /etc/hypnos/hypnos.toml, then ./hypnos.toml]
+    /// Configuration file [default: /etc/hypnos/hypnos.toml; ./hypnos.toml where that does not exist]
     #[arg(long, short, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print JSON, one object a line
@@ -95,7 +101,7 @@ pub enum Color {
 /// What applies to a run.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Run the enabled passes once, now
+    /// Run the enabled passes once, now, and end
     #[arg(long)]
     pub run_now: bool,
     /// Print what a run would do, and change nothing
@@ -109,7 +115,8 @@ pub struct RunArgs {
         allow_hyphen_values = true
     )]
     pub at: Option<String>,
-    /// Only these passes
+    /// Only these, with commas: ttl, orphans, duplicates, decay, contradictions, review, vacuum, snapshot. A dry run plans
+    /// also one that is switched off
     #[arg(long, value_name = "PASS", value_delimiter = ',')]
     pub only: Vec<PassName>,
     /// Not these passes
@@ -118,7 +125,8 @@ pub struct RunArgs {
     /// Only this store; may be repeated
     #[arg(long, value_name = "STORE")]
     pub store: Vec<String>,
-    /// Take exactly the plan of that hash although it is over the guard; may be repeated
+    /// Run as usual, and let the plan of this hash past the guard; a plan that has changed since stays refused. May be
+    /// repeated
     #[arg(long, value_name = "PLAN_HASH", conflicts_with = "dry_run")]
     pub accept: Vec<String>,
 }
@@ -195,9 +203,9 @@ pub enum Command {
     /// Take, list or verify pairs of snapshots
     #[command(subcommand)]
     Snapshot(SnapshotVerb),
-    /// Put back what a run removed or hid, in both stores, as far as it was not changed since
+    /// Put back what a run, or an answer, removed or hid, in both stores, as far as it was not changed since
     Undo {
-        /// The run, as `hypnos status` lists it, or `last`: the last one that changed something
+        /// The run, as `hypnos status` lists it, or `last`: the last run or answer that changed something
         #[arg(value_name = "RUN")]
         run: String,
         /// Only what was done to this memory, or to this point without a memory
@@ -285,7 +293,7 @@ pub enum SnapshotVerb {
         /// The store [default: the only one]
         #[arg(long, value_name = "STORE")]
         store: Option<String>,
-        /// Also what hypnos removed after the pair was taken; owners who were erased stay erased
+        /// Also what hypnos removed after the pair was taken; owners who were marked deleted or forgotten stay erased
         #[arg(long)]
         bring_back: bool,
         /// When the present state cannot be copied: keep its files beside the new ones instead
