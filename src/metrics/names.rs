@@ -1,8 +1,8 @@
 //! The names of the metrics, once and for all: dashboards and alerts of other people rest on them.
 //!
 //! The set is closed, and so is every label: a value is the name of a configured store or a word of this program, never
-//! an id, a path, a tenant or a namespace. The README has the same table; a test holds the two against each other, and
-//! against `dashboards/`.
+//! an id, a path, a tenant or a namespace. `docs/metrics.md` has the same table; a test holds the two against each other,
+//! against the README, and against `dashboards/`.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The dashboard, the alerts and the README against the metrics of the program, and all of them against the real
-//! Prometheus where it is installed.
+//! The dashboard, the alerts, the README and the page of the metrics against the metrics of the program, and all of them
+//! against the real Prometheus where it is installed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -41,6 +41,7 @@ fn every_metric_is_in_the_code_the_readme_the_dashboard_and_the_alerts() {
     let code: BTreeSet<String> = Metric::ALL.iter().map(ToString::to_string).collect();
     for place in [
         "README.md",
+        "docs/metrics.md",
         "dashboards/hypnos.json",
         "dashboards/alerts.yml",
         "dashboards/alerts_test.yml",
@@ -50,8 +51,8 @@ fn every_metric_is_in_the_code_the_readme_the_dashboard_and_the_alerts() {
 }
 
 #[test]
-fn the_readme_says_of_each_metric_what_its_help_says() {
-    let readme = text("README.md");
+fn the_page_of_the_metrics_says_of_each_what_its_help_says() {
+    let page = text("docs/metrics.md");
     for metric in Metric::ALL {
         let labels: Vec<&str> = metric.labels().iter().map(|label| label.name()).collect();
         let labels = match labels.as_slice() {
@@ -59,7 +60,7 @@ fn the_readme_says_of_each_metric_what_its_help_says() {
             labels => format!("{{{}}}", labels.join(",")),
         };
         let row = format!("| `{metric}{labels}` | {} |\n", metric.help());
-        assert!(readme.contains(&row), "{row}");
+        assert!(page.contains(&row), "{row}");
     }
 }
 
@@ -195,8 +196,8 @@ fn every_alert_says_what_to_do_and_is_tested() {
     }
     let told = format!("has {} alerts", alerts.len());
     assert!(
-        text("README.md").contains(&told),
-        "the README counts other than {}",
+        text("docs/metrics.md").contains(&told),
+        "the page counts other than {}",
         alerts.len()
     );
 }
