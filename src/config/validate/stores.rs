@@ -1,6 +1,6 @@
 //! The stores: each on its own, then against each other.
 //!
-//! Precedence, key by key: what the store says, then what `[pass]` says for every store, then what the preset says, then
+//! Precedence, key by key: what the store says, then what the preset says, then what `[pass]` says for every store, then
 //! the default.
 
 use std::path::Path;
