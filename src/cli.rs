@@ -205,7 +205,7 @@ pub enum Command {
     Snapshot(SnapshotVerb),
     /// Put back what a run, or an answer, removed or hid, in both stores, as far as it was not changed since
     Undo {
-        /// The run, as `hypnos status` lists it, or `last`: the last run or answer that changed something
+        /// The run, as `hypnos status` lists it, or `last`: the last run or answer that changed a memory
         #[arg(value_name = "RUN")]
         run: String,
         /// Only what was done to this memory, or to this point without a memory
