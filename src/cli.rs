@@ -131,6 +131,22 @@ pub struct RunArgs {
     pub accept: Vec<String>,
 }
 
+impl RunArgs {
+    /// The first option given that says what a run takes in; none of them means anything without a run.
+    #[must_use]
+    pub fn narrowed_by(&self) -> Option<&'static str> {
+        let lists = [
+            ("--only", self.only.is_empty()),
+            ("--skip", self.skip.is_empty()),
+            ("--store", self.store.is_empty()),
+            ("--accept", self.accept.is_empty()),
+        ];
+        lists
+            .into_iter()
+            .find_map(|(name, is_empty)| (!is_empty).then_some(name))
+    }
+}
+
 /// A command other than a run.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -242,6 +258,9 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
     },
+    /// What many try first
+    #[command(hide = true)]
+    Run,
     /// List the schemas that need no mapping by hand, or print one
     Presets {
         /// The preset to print

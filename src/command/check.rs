@@ -1,6 +1,6 @@
 //! `hypnos check`: the configuration, the stores, the drift between their halves, and what to do about it.
 //!
-//! Writes nothing: it opens the stores read-only and plans the passes as a dry run would.
+//! Writes nothing: it opens the stores read-only, plans the passes as a dry run would, and asks whether a run could write.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,7 @@ use crate::plan::{Action, ActionKind, Finding, Plan, Tally, Unread};
 use crate::state::Partition;
 use crate::stop::Stop;
 use crate::store::Stores;
+use crate::store::obstacles::{Obstacle, obstacles};
 use crate::store::rows::{self, RowError};
 use crate::store::sqlite::Access;
 use crate::view::{Sightings, View};
@@ -197,6 +198,9 @@ impl Report {
             }
         };
         let view = View::new(clock::now(), stores, &sightings);
+        for Obstacle { problem, advice } in obstacles(stores, cx.stop) {
+            report.problem(problem, advice);
+        }
         report.read_files(&view);
         report.read_vectors(&view);
         let enabled = |pass: &&dyn Pass| pass.name().is_enabled(&stores.config.passes);

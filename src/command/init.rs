@@ -45,6 +45,7 @@ pub(super) fn init(what: &What<'_>, global: &Global, out: &mut Out) -> Result<Ex
         .or(global.config.as_deref())
         .unwrap_or_else(|| Path::new(DEFAULT_OUTPUT));
     refuse_to_overwrite(output, what.force)?;
+    refuse_missing_folder(output)?;
     let stop = stop_on_signals()?;
     let request = Request {
         rows: what.rows,
@@ -82,6 +83,20 @@ fn refuse_to_overwrite(output: &Path, force: bool) -> Result<(), Failure> {
         format!("{} is there already", output.display()),
     )
     .with_hint("name another file with --output, or write over it with --force"))
+}
+
+/// Says so before a store is read for minutes.
+fn refuse_missing_folder(output: &Path) -> Result<(), Failure> {
+    let folder = durable::folder_of(output);
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let problem = format!("write {}: the folder does not exist", output.display());
+    let hint = format!(
+        "make it (mkdir {}), or name another file with --output",
+        folder.display()
+    );
+    Err(Failure::new(Exit::Failed, problem).with_hint(hint))
 }
 
 fn write(output: &Path, force: bool, text: &str) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Cli, Command, Global};
+use crate::cli::{Cli, Command, Global, RunArgs};
 use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -32,14 +32,12 @@ mod why;
 ///
 /// When the command could not do its work at all; what it found is in its exit code.
 pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
+    if cli.command.is_some() {
+        refuse_run_options(&cli.run)?;
+    }
     let mut out = Out::new(cli.global.json);
-    let asked_to_run = cli.run.run_now || cli.run.dry_run;
     let exit = match &cli.command {
-        Some(_) if asked_to_run => Err(Failure::new(
-            Exit::Usage,
-            "--run-now and --dry-run go without a command",
-        )),
-        None if asked_to_run => run::run(cli, &mut out),
+        None if cli.run.run_now || cli.run.dry_run => run::run(cli, &mut out),
         None => serve::serve(cli),
         Some(Command::Demo { dir }) => demo::demo(dir, &cli.global, &mut out),
         Some(Command::Init {
@@ -105,6 +103,8 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             };
             forget::forget(&what, store, &cli.global, &mut out)
         }
+        Some(Command::Run) => Err(Failure::new(Exit::Usage, "there is no command run")
+            .with_hint("hypnos --run-now runs once; hypnos --dry-run shows what it would do")),
         Some(Command::Evaluate(what)) => evaluate::evaluate(what, &cli.global, &mut out),
         Some(Command::Generate(what)) => generate::generate(what, &mut out),
         Some(Command::Snapshot(verb)) => snapshot::snapshot(verb, &cli.global, &mut out),
@@ -117,6 +117,23 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             format!("write the output: {error}"),
         )),
         (exit, _) => exit,
+    }
+}
+
+/// Refuses what only a run understands before a command: `hypnos --store a forget user:bob` must not forget in every
+/// store.
+fn refuse_run_options(run: &RunArgs) -> Result<(), Failure> {
+    if run.run_now || run.dry_run {
+        let problem = "--run-now and --dry-run go without a command";
+        return Err(Failure::new(Exit::Usage, problem));
+    }
+    match run.narrowed_by() {
+        None => Ok(()),
+        Some(option) => Err(Failure::new(
+            Exit::Usage,
+            format!("{option} before a command is for a run, and would mean nothing here"),
+        )
+        .with_hint("name a store behind the command: hypnos check --store NAME")),
     }
 }
 
@@ -138,18 +155,24 @@ fn config_path(global: &Global) -> Result<PathBuf, Failure> {
     if let Some(path) = &global.config {
         return Ok(path.clone());
     }
-    DEFAULT_CONFIGS
-        .iter()
-        .map(PathBuf::from)
-        // One that cannot be looked at is not passed over: reading it says why.
-        .find(|path| path.try_exists().unwrap_or(true))
-        .ok_or_else(|| {
-            Failure::new(
-                Exit::Config,
-                format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")),
-            )
-            .with_hint("name one with --config, or see what a small one looks like: hypnos demo")
-        })
+    // One that cannot be looked at is not passed over: reading it says why.
+    let is_there = |path: &&str| Path::new(path).try_exists().unwrap_or(true);
+    let mut found = DEFAULT_CONFIGS.into_iter().filter(is_there);
+    let Some(first) = found.next() else {
+        return Err(Failure::new(
+            Exit::Config,
+            format!("no configuration at {}", DEFAULT_CONFIGS.join(" nor ./")),
+        )
+        .with_hint(
+            "name one with --config, have one written by hypnos init DATABASE, or see a small one: hypnos demo",
+        ));
+    };
+    if let Some(second) = found.next() {
+        tracing::warn!(
+            "the configuration is {first}; ./{second} is there, too, and not read: name it with --config"
+        );
+    }
+    Ok(first.into())
 }
 
 fn load_file(path: &Path) -> Result<Config, Failure> {

@@ -17,12 +17,15 @@ use crate::output::Out;
 use crate::output::progress::Bars;
 use crate::output::run::Printer;
 use crate::pass::{Cx, Progress, Silent};
+use crate::plan::PlanHash;
+use crate::report::RunReport;
 use crate::stop::Stop;
 
 /// Runs, or prints what a run would do.
 pub(super) fn run(cli: &Cli, out: &mut Out) -> Result<Exit, Failure> {
     let args = &cli.run;
     check_passes(args)?;
+    check_hashes(args)?;
     let config = super::load(&cli.global)?;
     super::check_store_names(&config, &args.store)?;
     let options = options(args)?;
@@ -61,20 +64,31 @@ pub(super) fn run_with(
     {
         write_textfile(config, path, &stop)?;
     }
-    for hash in &options.accept.0 {
-        let is_known = report.passes.iter().any(|pass| {
-            pass.hash
-                .as_ref()
-                .is_some_and(|known| known.0.eq_ignore_ascii_case(hash))
-        });
-        if !is_known {
-            tracing::warn!(
-                hash,
-                "no plan of this run has the accepted hash: the stores have changed, or it is misspelt"
-            );
-        }
+    let exit = report.exit();
+    if name_unknown_hashes(options, &report) && exit.gravity() < Exit::LeftOver.gravity() {
+        return Ok(Exit::LeftOver);
     }
-    Ok(report.exit())
+    Ok(exit)
+}
+
+/// Warns about accepted hashes that no plan of the run had. Whether there are any.
+fn name_unknown_hashes(options: &Options, report: &RunReport) -> bool {
+    let is_of = |hash: &str, known: &PlanHash| known.0.eq_ignore_ascii_case(hash);
+    let plans = report.passes.iter().filter_map(|pass| pass.hash.as_ref());
+    let unknown = options
+        .accept
+        .0
+        .iter()
+        .filter(|hash| !plans.clone().any(|known| is_of(hash, known)));
+    let mut is_any = false;
+    for hash in unknown {
+        is_any = true;
+        tracing::warn!(
+            hash,
+            "no plan of this run has the accepted hash: the stores have changed since; look again with --dry-run"
+        );
+    }
+    is_any
 }
 
 /// Writes the figures after a run. One that was interrupted ends at once and leaves the page of the last.
@@ -127,6 +141,23 @@ fn check_passes(args: &RunArgs) -> Result<(), Failure> {
         Some(pass) => Err(Failure::new(
             Exit::Usage,
             format!("--only and --skip both name {pass}"),
+        )),
+    }
+}
+
+/// Refuses what cannot be the hash of a plan, before anything is done.
+fn check_hashes(args: &RunArgs) -> Result<(), Failure> {
+    let is_hash = |text: &&String| {
+        text.len() == PlanHash::DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    match args.accept.iter().find(|text| !is_hash(text)) {
+        None => Ok(()),
+        Some(text) => Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "--accept {text}: allowed are the {} hexadecimal digits that a dry run, or a refusal, names",
+                PlanHash::DIGITS
+            ),
         )),
     }
 }

@@ -14,15 +14,9 @@ pub(super) fn serve(cli: &Cli) -> Result<Exit, Failure> {
 
 /// Refuses what only a single run understands: somebody forgot to say `--run-now`.
 fn check(args: &RunArgs) -> Result<(), Failure> {
-    let lists = [
-        ("--only", args.only.is_empty()),
-        ("--skip", args.skip.is_empty()),
-        ("--store", args.store.is_empty()),
-        ("--accept", args.accept.is_empty()),
-    ];
-    match lists.iter().find(|(_, is_empty)| !is_empty) {
+    match args.narrowed_by() {
         None => Ok(()),
-        Some((name, _)) => Err(Failure::new(
+        Some(name) => Err(Failure::new(
             Exit::Usage,
             format!("{name} goes with --run-now or --dry-run"),
         )),

@@ -150,7 +150,9 @@ impl ConfigError {
             return None;
         };
         match source.kind() {
-            ErrorKind::NotFound => Some("name the file with --config"),
+            ErrorKind::NotFound => {
+                Some("is the path right? hypnos init DATABASE writes a configuration for a store")
+            }
             ErrorKind::IsADirectory => Some("name the file in it, not the folder"),
             ErrorKind::PermissionDenied => Some(
                 "the user that hypnos runs as must be able to read the file and enter its folder",

@@ -54,7 +54,10 @@ pub(crate) fn finish_restore(
     let failed = |error: SnapshotError| {
         Failure::from(&error).while_doing("finish a restore that was cut off")
     };
-    if restore::cut_off(&dir).map_err(failed)?.is_none() {
+    let found = restore::cut_off(&dir).map_err(|error| {
+        Failure::from(&error).while_doing("look for a restore that was cut off")
+    })?;
+    if found.is_none() {
         return Ok(());
     }
     let _lock = lock(&dir, options)?;

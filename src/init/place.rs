@@ -63,6 +63,10 @@ impl Where {
                 collection,
             });
         }
+        refuse_bare_address(request.rows)?;
+        if let Some(text) = request.vectors {
+            refuse_bare_address(text)?;
+        }
         let points = match request.vectors {
             None => Points::Unsaid,
             Some("none") => Points::Nowhere,
@@ -87,6 +91,22 @@ impl Where {
 
 fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
+}
+
+/// `localhost:6334` is meant as a server, and would be read as a file.
+fn refuse_bare_address(text: &str) -> Result<(), Failure> {
+    let port = text.rsplit_once(':').map(|(_, port)| port);
+    let is_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
+    if !is_port || is_address(text) || Path::new(text).exists() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Usage,
+        format!("{text} is neither a file nor an address"),
+    )
+    .with_hint(format!(
+        "the address of a server begins with http://: http://{text}"
+    )))
 }
 
 fn absolute(path: &str) -> Result<String, Failure> {

@@ -121,7 +121,7 @@ impl Scene<'_> {
         if let Some(asked) = self.rest_url {
             return Ok(draft.with_key("rest_url", asked));
         }
-        if snapshot::answers(&server, self.stop) {
+        if snapshot::reach(&server, self.stop).is_ok() {
             return Ok(draft);
         }
         if let Some(before) = port_before(&server.url) {
@@ -130,7 +130,7 @@ impl Scene<'_> {
                 rest_url: before,
                 ..server
             };
-            if snapshot::answers(&server, self.stop) {
+            if snapshot::reach(&server, self.stop).is_ok() {
                 return Ok(moved);
             }
         }

@@ -114,8 +114,8 @@ impl Plan {
         }
         hash.update(format!("{:?} {}", self.store, self.pass));
         let digest = hash.finalize();
-        let mut name = String::with_capacity(16);
-        for byte in &digest[..8] {
+        let mut name = String::with_capacity(PlanHash::DIGITS);
+        for byte in &digest[..PlanHash::DIGITS / 2] {
             let _ = write!(name, "{byte:02x}");
         }
         PlanHash(name)
@@ -180,6 +180,11 @@ pub type Tally<K> = BTreeMap<K, u64>;
 /// The name of one exact plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlanHash(pub String);
+
+impl PlanHash {
+    /// How many hexadecimal digits it has.
+    pub const DIGITS: usize = 16;
+}
 
 impl fmt::Display for PlanHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

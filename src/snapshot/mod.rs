@@ -138,9 +138,9 @@ impl SnapshotError {
                 source: CopyError::InUse { .. },
                 ..
             } => Some("stop the agent, and whatever else has the store open"),
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("hypnos needs to write snapshot_dir")
-            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(
+                "does it belong to another user? run every command as the user that hypnos runs as",
+            ),
             Self::Vectors(error) => error.hint(),
             Self::Rows(error) => error.hint(),
             _ => None,

@@ -126,6 +126,9 @@ impl StateError {
                 Some("use the version of hypnos that wrote it, or a newer one")
             }
             Self::Older { .. } => Some("start a run once: it brings the state file up to date"),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(
+                "does it belong to another user? run every command as the user that hypnos runs as",
+            ),
             Self::NoLog { .. } => Some("keep state_dir on a local file system"),
             Self::Held { .. }
             | Self::Io { .. }

@@ -80,6 +80,12 @@ impl StateDir {
         }
     }
 
+    /// Where it is; it need not be there yet.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Takes the store's run lock, or says who has it. Held until the value is dropped or the process ends.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ pub mod database;
 pub mod files;
 pub mod identity;
 pub mod image;
+pub mod obstacles;
 pub mod rows;
 pub mod space;
 pub mod sqlite;
@@ -251,7 +252,7 @@ fn refuse_half_restored(state: &StateDir) -> Result<(), Failure> {
             format!("open the stores: the restore of pair {pair} was cut off"),
         )
         .with_hint("hypnos --run-now finishes it, or takes it back")),
-        Err(error) => Err(Failure::from(&error)),
+        Err(error) => Err(Failure::from(&error).while_doing("look for a restore that was cut off")),
     }
 }
 

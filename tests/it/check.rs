@@ -1,6 +1,6 @@
 //! `check`: drift by kind, with what to do about each, and nothing written.
 
-use crate::support::{BACKENDS, Backend, DAY, World, now};
+use crate::support::{BACKENDS, Backend, DAY, World, now, write};
 
 #[test]
 fn drift_is_counted_by_kind_with_advice() {
@@ -121,4 +121,51 @@ fn a_file_that_is_no_database_is_no_store() {
         assert!(told.contains("not a SQLite database"), "{told}");
         assert!(told.contains("store.rows.path"), "{told}");
     }
+}
+
+/// A check that passes is a night that can work.
+#[test]
+fn what_would_keep_a_run_from_writing_is_found() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.memory("ana", now(), None);
+    world.run(&["check"]).expect(0);
+    write(&world.path("file"), "");
+    world.configure(
+        "snapshot_dir = \"snapshots\"",
+        "snapshot_dir = \"file/snapshots\"",
+    );
+    world.run(&["check"]).expect(0);
+    world.configure(
+        "[pass.snapshot]\nenabled = false",
+        "[pass.snapshot]\nenabled = true",
+    );
+    let check = world.run(&["check"]).expect(3);
+    assert!(
+        check.stdout.contains("may not read and write in"),
+        "{check:#?}"
+    );
+    assert_ne!(world.night().code, Some(0));
+}
+
+/// Without the REST interface no pair is taken, and nothing removed.
+#[test]
+fn an_interface_for_snapshots_that_is_away_is_found() {
+    let mut world = World::new(Backend::Qdrant);
+    world.user("ana", None);
+    world.memory("ana", now(), None);
+    let rest = world
+        .config
+        .lines()
+        .find(|line| line.starts_with("rest_url"))
+        .unwrap()
+        .to_owned();
+    world.configure(&rest, "rest_url = \"http://127.0.0.1:1\"");
+    world.run(&["check"]).expect(0);
+    world.configure(
+        "[pass.snapshot]\nenabled = false",
+        "[pass.snapshot]\nenabled = true",
+    );
+    let check = world.run(&["check"]).expect(3);
+    assert!(check.stdout.contains("rest_url"), "{check:#?}");
 }

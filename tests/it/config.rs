@@ -4,7 +4,7 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-use crate::support::{Backend, Output, World, files};
+use crate::support::{Backend, Output, World, files, now};
 
 fn world() -> World {
     let mut world = World::new(Backend::Sqlite);
@@ -147,9 +147,44 @@ fn a_command_line_that_makes_no_sense_is_refused() {
         &["nap"],
         &["--only", "ttl"],
         &["--accept", "0123"],
+        &["--run-now", "--accept", "HASH"],
+        &["--run-now", "--accept", "0123456789abcde"],
+        &["run"],
     ] {
         world.run(args).expect(2);
     }
+}
+
+/// `--store` before a command would be read by nobody: what was meant for one store would be done to all.
+#[test]
+fn what_narrows_a_run_is_refused_before_a_command() {
+    let mut world = world();
+    world.memory("ana", now(), None);
+    let before = (world.dump(), world.all_points());
+    for option in [
+        ["--store", "agent"],
+        ["--only", "ttl"],
+        ["--skip", "ttl"],
+        ["--accept", "0123456789abcdef"],
+    ] {
+        for command in [
+            &["forget", "user:ana", "--yes"][..],
+            &["undo", "last"],
+            &["snapshot", "now"],
+            &["status"],
+            &["check"],
+        ] {
+            let args = [&option[..], command].concat();
+            let refused = world.run(&args).expect(2);
+            assert!(refused.stderr.contains(option[0]), "{refused:#?}");
+            assert!(
+                refused.stderr.contains("behind the command"),
+                "{refused:#?}"
+            );
+        }
+    }
+    assert_eq!((world.dump(), world.all_points()), before);
+    assert!(!world.path("snapshots").exists());
 }
 
 /// What keeps a run from writing is found by whoever only looks, too.

@@ -44,6 +44,13 @@ fn a_run_over_its_guard_changes_nothing_and_only_the_named_plan_is_taken() {
     assert_eq!(other.pass("ttl")["outcome"], "refused");
     assert_eq!(world.ids().len(), 101);
 
+    // A night that takes what nobody has named says so.
+    let gone = "0123456789abcdef";
+    let unknown = world
+        .run(&["--run-now", "--only", "orphans", "--accept", gone])
+        .expect(3);
+    assert!(unknown.stderr.contains(gone), "{unknown:#?}");
+
     // And one edited memory makes it another plan as well.
     world
         .rows()

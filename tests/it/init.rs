@@ -572,3 +572,27 @@ fn open_webui_is_told_from_its_database_and_the_points_of_its_memories() {
     .expect(10);
     assert!(other.stderr.contains("looks like the points"), "{other:#?}");
 }
+
+/// What is a slip is found before a store is read for minutes.
+#[test]
+fn an_address_without_a_scheme_and_a_folder_that_is_not_there_are_named_first() {
+    let world = store(Backend::Sqlite);
+    let bare = init(world.dir.path(), &["memory.db", "localhost:6334"]).expect(2);
+    assert!(bare.stderr.contains("http://localhost:6334"), "{bare:#?}");
+    let nowhere = init(
+        world.dir.path(),
+        &["memory.db", "vectors.db", "--output", "no/such/hypnos.toml"],
+    )
+    .expect(1);
+    assert!(nowhere.stderr.contains("mkdir no/such"), "{nowhere:#?}");
+    assert!(!world.path("hypnos.toml").exists());
+}
+
+/// The port that is in everybody's settings is that of the other interface.
+#[test]
+fn the_rest_port_in_place_of_the_other_is_told_apart() {
+    let world = store(Backend::Sqlite);
+    let wrong = init(world.dir.path(), &["memory.db", &qdrant::rest_url()]);
+    assert_ne!(wrong.code, Some(0));
+    assert!(wrong.stderr.contains("6334, not 6333"), "{wrong:#?}");
+}

@@ -165,7 +165,10 @@ fn a_dry_run_and_a_check_leave_no_trace() {
 fn a_night_over_points_of_one_kind_leaves_all_others() {
     for (rows, vectors) in [
         (String::new(), "where = { user_id = \"ana\" }"),
-        ("where = \"sql(payload ->> '$.user_id' = 'ana')\"".to_owned(), ""),
+        (
+            "where = \"sql(payload ->> '$.user_id' = 'ana')\"".to_owned(),
+            "",
+        ),
     ] {
         let mut store = store();
         store.configure(&format!("{ROWS}\n{rows}"), &format!("{vectors}\n{PASSES}"));

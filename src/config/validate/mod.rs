@@ -80,7 +80,7 @@ fn config(file: raw::File, env: &Env, checks: &mut Checks) -> Config {
         checks.refuse_value(
             &file.state_dir.field,
             format!("{:?}", state_dir.display().to_string()),
-            format!("a folder that is not, holds or lies in snapshot_dir ({other})"),
+            format!("a folder apart from snapshot_dir ({other}): not the same one, and neither inside the other"),
         );
     }
     Config {

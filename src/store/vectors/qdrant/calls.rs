@@ -257,6 +257,11 @@ impl Calls {
                 url,
                 reason: connection_reason(&status),
             }
+        } else if said.contains("grpc-status header missing") {
+            VectorError::Unreachable {
+                url,
+                reason: "what answers there does not speak gRPC".to_owned(),
+            }
         } else if let Some(key) = quoted_after(said, "Index required but not found for ") {
             VectorError::MissingIndex { key }
         } else if said.contains("Not existing vector name") {

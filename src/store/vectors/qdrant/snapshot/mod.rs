@@ -42,16 +42,20 @@ mod tenants;
 
 pub use tenants::TenantCopies;
 
-/// Whether the REST interface answers at the configured address.
-#[must_use]
-pub fn answers(config: &config::Qdrant, stop: &Stop) -> bool {
+/// Asks the REST interface a question that costs nothing.
+///
+/// # Errors
+///
+/// When it does not answer at the configured address, or refuses the key.
+pub fn reach(config: &config::Qdrant, stop: &Stop) -> Result<(), VectorError> {
     let ask = Ask {
         call: "asking for the aliases",
         method: Method::GET,
         path: "/aliases",
         patience: Patience::Question,
     };
-    Http::new(config, stop).ask(&ask, None).is_ok()
+    Http::new(config, stop).ask(&ask, None)?;
+    Ok(())
 }
 
 /// The tag of the collection that copies are counted in.
