@@ -83,9 +83,8 @@ mod tests {
     fn a_folder_that_is_not_there_is_made_in_the_first_one_above_it_that_is() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(cannot_use(&dir.path().join("a/b/c")), None);
-        let file = dir.path().join("file");
-        std::fs::File::create(&file).unwrap();
-        let found = cannot_use(&file.join("state"));
+        let file = tempfile::NamedTempFile::new_in(dir.path()).unwrap();
+        let found = cannot_use(&file.path().join("state"));
         assert!(found.is_some(), "a file is no folder: {found:?}");
     }
 }
