@@ -90,7 +90,9 @@ fn drop_pair(
 ) -> Result<(), ApplyError> {
     let shelf = Shelf::new(&job.stores.config.pairs);
     let listing = shelf.list()?;
-    let is_last = listing.newest().is_none_or(|newest| newest.name == name);
+    let is_last = listing
+        .newest(job.now)
+        .is_none_or(|newest| newest.name == name);
     if reason == DropReason::Expired && is_last {
         count(&mut done.skipped, ActionKind::DropPair, 1);
         return Ok(());

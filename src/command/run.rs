@@ -93,8 +93,8 @@ fn name_unknown_hashes(options: &Options, report: &RunReport) -> bool {
 
 /// Writes the figures after a run. One that was interrupted ends at once and leaves the page of the last.
 fn write_textfile(config: &Config, path: &Path, stop: &Stop) -> Result<(), Failure> {
-    let metrics = Metrics::new(config);
     let now = clock::now();
+    let metrics = Metrics::new(config, now);
     metrics.survey(config, now, stop);
     textfile::write(&metrics, path, now).map_err(|error| {
         Failure::new(

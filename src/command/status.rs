@@ -227,7 +227,7 @@ impl Pass {
 
 impl Status {
     fn read(store: &config::Store, dir: &StateDir, now: Timestamp) -> Result<Self, StateError> {
-        let journal = Journal::read(dir, &crate::metrics::enabled(store))?;
+        let journal = Journal::read(dir, &crate::metrics::enabled(store), now)?;
         let (open_intents, damaged) = journal::open_intents(dir)?;
         let mut status = Self {
             store: store.name.clone(),
@@ -300,7 +300,7 @@ impl Status {
     fn read_pairs(&mut self, folder: &Shelf, now: Timestamp) -> Result<(), Failure> {
         let listing = folder.list().map_err(|error| Failure::from(&error))?;
         self.pairs = listing.pairs.len();
-        self.newest_pair = listing.newest().map(|pair| {
+        self.newest_pair = listing.newest(now).map(|pair| {
             let manifest = &pair.manifest;
             let (rows_bytes, vectors_bytes) = manifest.bytes();
             NewestPair {

@@ -108,7 +108,10 @@ impl Erasing<'_> {
         listing: &Listing,
         holders: &Holders<'_>,
     ) -> Result<bool, SnapshotError> {
-        let Some(newest) = listing.newest().filter(|newest| !holders.has(&newest.name)) else {
+        let Some(newest) = listing
+            .newest(self.options.now)
+            .filter(|newest| !holders.has(&newest.name))
+        else {
             return Ok(false);
         };
         match verify(&self.stores.config, folder, newest, self.cx.stop) {

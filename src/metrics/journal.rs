@@ -46,27 +46,27 @@ pub struct Waiting {
 }
 
 impl Journal {
-    /// Reads the main state file of a store in which these passes are switched on.
+    /// Reads the main state file of a store in which these passes are switched on, as of `now`.
     ///
     /// # Errors
     ///
     /// When it is there and cannot be read.
-    pub fn read(dir: &StateDir, enabled: &[PassName]) -> Result<Self, StateError> {
+    pub fn read(dir: &StateDir, enabled: &[PassName], now: Timestamp) -> Result<Self, StateError> {
         match dir.read(Partition::Main)? {
-            Some(state) => Self::of(&state, enabled),
+            Some(state) => Self::of(&state, enabled, now),
             None => Ok(Self::default()),
         }
     }
 
-    fn of(state: &StateReader, enabled: &[PassName]) -> Result<Self, StateError> {
+    fn of(state: &StateReader, enabled: &[PassName], now: Timestamp) -> Result<Self, StateError> {
         let mut journal = Self {
-            last_success: state.last_successful_run(enabled)?,
+            last_success: state.last_successful_run(enabled, now)?,
             refusals: state.refusals()?.into_iter().collect(),
             questions: state.open_entries()?.iter().map(Waiting::of).collect(),
             ..Self::default()
         };
         for pass in enabled {
-            if let Some(at) = state.last_success(*pass)? {
+            if let Some(at) = state.last_success(*pass, now)? {
                 journal.successes.insert(*pass, at);
             }
             if let Some(look) = state.last_look(*pass)? {

@@ -54,11 +54,21 @@ struct Figures {
 
 #[derive(Debug, Default)]
 struct StoreFigures {
-    journal: Journal,
-    open_intents: u64,
+    journal: Known<Journal>,
+    open_intents: Known<u64>,
     rows: Known<survey::Rows>,
     points: Known<u64>,
     pair: Option<Pair>,
+}
+
+impl StoreFigures {
+    /// What the state files say; nothing where they could never be read.
+    fn journal(&self) -> Option<&Journal> {
+        match &self.journal {
+            Known::Is(journal) => Some(journal),
+            Known::NotAsked | Known::Unknown => None,
+        }
+    }
 }
 
 /// The newest verified pair.
@@ -96,16 +106,22 @@ impl<T> Known<T> {
 }
 
 impl Metrics {
-    /// Every series of every configured store, at 0. Reads nothing.
+    /// Every series of every configured store: what stands in the state files as it is, so that no total of a process that
+    /// starts goes back, and what only the stores tell at 0. Takes milliseconds.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, now: Timestamp) -> Self {
         let metrics = Self(Mutex::default());
-        metrics.reconfigure(config);
+        metrics.reconfigure(config, now);
         metrics
     }
 
-    /// Follows a changed configuration: the series of stores that are gone go, those of new ones begin at 0.
-    pub fn reconfigure(&self, config: &Config) {
+    /// Follows a changed configuration: the series of stores that are gone go, those of new ones come.
+    pub fn reconfigure(&self, config: &Config, now: Timestamp) {
+        self.configure(config);
+        self.refresh(config, now);
+    }
+
+    fn configure(&self, config: &Config) {
         let mut figures = self.lock();
         let mut known = std::mem::take(&mut figures.stores);
         figures.stores = config
@@ -127,46 +143,38 @@ impl Metrics {
     /// starts and after each run. Takes seconds where there are millions of memories, and waits for a vector store that
     /// is slow; takes no lock, and never fails: what cannot be read is logged.
     pub fn survey(&self, config: &Config, now: Timestamp, stop: &Stop) {
-        self.refresh(config);
+        self.refresh(config, now);
         for store in &config.stores {
-            let dir = StateDir::new(&config.state_dir, &store.name);
-            let open = read(store, journal::open_intents(&dir));
             let rows = read(store, survey::rows(store, &config.state_dir, now, stop));
             let points = read(store, survey::points(store, stop));
-            let pair = read(store, survey::pair(store));
             self.update(store, |figures| {
                 figures.rows.learn(rows);
                 figures.points.learn(points);
-                if let Some(pair) = pair {
-                    figures.pair = pair;
-                }
-                if let Some((open, damaged)) = open {
-                    figures.open_intents = open;
-                    for (_, error) in damaged {
-                        warn(store, &error);
-                    }
-                }
             });
         }
     }
 
-    /// Reads the main state file of each store anew, so that answers and undos show. Takes milliseconds.
-    pub fn refresh(&self, config: &Config) {
+    /// Reads the state files and the manifests of each store anew, so that answers, undos and runs by hand show. Takes
+    /// milliseconds.
+    pub fn refresh(&self, config: &Config, now: Timestamp) {
         for store in &config.stores {
             let dir = StateDir::new(&config.state_dir, &store.name);
-            if let Some(journal) = read(store, Journal::read(&dir, &enabled(store))) {
-                self.update(store, |figures| figures.journal = journal);
-            }
+            let journal = read(store, Journal::read(&dir, &enabled(store), now));
+            let open = read(store, journal::open_intents(&dir));
+            let pair = read(store, survey::pair(store, now));
+            self.update(store, |figures| {
+                figures.journal.learn(journal);
+                if let Some(pair) = pair {
+                    figures.pair = pair;
+                }
+                figures.open_intents.learn(open.map(|(open, damaged)| {
+                    for (_, error) in damaged {
+                        warn(store, &error);
+                    }
+                    open
+                }));
+            });
         }
-    }
-
-    /// When the store that is worst off last had a run of all its passes that left nothing over; `None` when one never
-    /// had.
-    #[must_use]
-    pub fn last_success(&self) -> Option<Timestamp> {
-        let figures = self.lock();
-        let successes = figures.stores.values().map(|own| own.journal.last_success);
-        successes.min().flatten()
     }
 
     /// The page for an instant, in Prometheus' text format, see [`CONTENT_TYPE`]. Reads nothing.

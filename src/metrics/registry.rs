@@ -1,20 +1,21 @@
 //! Figures as a page of Prometheus' text format: the one place that writes metrics.
 //!
-//! A page is made anew from the figures each time it is asked for, so it is always of one piece: no scrape sees the
-//! totals of this night beside the ages of the last. Every series of every store is on it from the start.
+//! A page is made anew from the figures each time it is asked for, and the figures of a store's state files change at once:
+//! no scrape sees the totals of this night beside the ages of the last. Every series of every store is on it from the start.
 
 use std::collections::BTreeMap;
 
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Sample, MetricFamily, MetricType};
 use prometheus::{TEXT_FORMAT, TextEncoder};
 
+use super::journal::{Journal, count, sum};
 use super::names::{Drift, Kind, Metric, Part, State};
-use super::{Figures, Known, Pair, StoreFigures, journal, survey};
+use super::{Figures, Known, Pair, StoreFigures, survey};
 use crate::clock::Timestamp;
 use crate::pass::PassName;
 use crate::plan::{ActionKind, QuestionKind};
 use crate::report::Outcome;
-use crate::state::ActionResult;
+use crate::state::{ActionResult, PassRow};
 
 /// The `Content-Type` of a page.
 pub const CONTENT_TYPE: &str = TEXT_FORMAT;
@@ -111,50 +112,58 @@ impl Writer<'_> {
 
     fn journal(&mut self, figures: &StoreFigures, now: Timestamp) {
         let journal = &figures.journal;
-        self.put(Metric::RunLastSuccess, &[], seconds(journal.last_success));
-        self.put(Metric::OpenIntents, &[], number(figures.open_intents));
+        let last = journal.figure(|journal| seconds(journal.last_success));
+        self.put(Metric::RunLastSuccess, &[], last);
+        let open = figures.open_intents.value(|open| *open);
+        self.put(Metric::OpenIntents, &[], open);
         for pass in PassName::ALL {
-            self.pass(figures, pass);
+            self.pass(journal, pass);
         }
         for drift in Drift::ALL {
-            let count = number(journal.drift(drift));
+            let count = journal.value(|journal| journal.drift(drift));
             self.put(Metric::Drift, &[drift.as_str()], count);
         }
         for kind in QuestionKind::ALL {
-            let (count, since) = journal.waiting(kind, now);
-            let age = since.map_or(0.0, |since| now.duration_since(since).as_secs_f64());
-            self.put(Metric::QueueEntries, &[kind.as_str()], number(count));
-            self.put(Metric::QueueOldestAge, &[kind.as_str()], age.max(0.0));
+            let count = journal.value(|journal| journal.waiting(kind, now).0);
+            let age = journal.figure(|journal| {
+                let (_, since) = journal.waiting(kind, now);
+                since.map_or(0.0, |since| {
+                    now.duration_since(since).as_secs_f64().max(0.0)
+                })
+            });
+            self.put(Metric::QueueEntries, &[kind.as_str()], count);
+            self.put(Metric::QueueOldestAge, &[kind.as_str()], age);
         }
     }
 
-    fn pass(&mut self, figures: &StoreFigures, pass: PassName) {
-        let (journal, name) = (&figures.journal, pass.as_str());
+    fn pass(&mut self, journal: &Known<Journal>, pass: PassName) {
+        let name = pass.as_str();
         for outcome in Outcome::ALL {
             let key = (pass, outcome.as_str().to_owned());
-            let count = journal.outcomes.get(&key).copied().unwrap_or_default();
-            self.put(Metric::PassRuns, &[name, outcome.as_str()], number(count));
+            let count = journal.value(|journal| known(journal.outcomes.get(&key)));
+            self.put(Metric::PassRuns, &[name, outcome.as_str()], count);
         }
-        let success = seconds(journal.successes.get(&pass).copied());
+        let success = journal.figure(|journal| seconds(journal.successes.get(&pass).copied()));
         self.put(Metric::PassLastSuccess, &[name], success);
-        let refusals = journal.refusals.get(&pass).copied().unwrap_or_default();
-        self.put(Metric::GuardRefusals, &[name], number(refusals));
-        let undone = journal.results(pass, ActionResult::Undone);
-        self.put(Metric::Undo, &[name], number(undone));
-        let look = journal.looks.get(&pass);
-        let took = look.map_or(0.0, |look| look.seconds);
+        let refusals = journal.value(|journal| known(journal.refusals.get(&pass)));
+        self.put(Metric::GuardRefusals, &[name], refusals);
+        let undone = journal.value(|journal| journal.results(pass, ActionResult::Undone));
+        self.put(Metric::Undo, &[name], undone);
+        let took = journal.figure(|journal| look(journal, pass).map_or(0.0, |look| look.seconds));
         self.put(Metric::PassDuration, &[name], took);
-        let residual = look.map_or(0, |look| journal::sum(&look.residue));
-        self.put(Metric::ResidualActions, &[name], number(residual));
+        let residual = |journal: &Journal| look(journal, pass).map_or(0, |look| sum(&look.residue));
+        self.put(Metric::ResidualActions, &[name], journal.value(residual));
         for action in ActionKind::ALL {
-            let planned = look.map_or(0, |look| journal::count(&look.planned, action.as_str()));
+            let planned = |journal: &Journal| {
+                look(journal, pass).map_or(0, |look| count(&look.planned, action.as_str()))
+            };
             let labels = [name, action.as_str()];
-            self.put(Metric::PlannedActions, &labels, number(planned));
+            self.put(Metric::PlannedActions, &labels, journal.value(planned));
             for result in RESULTS {
                 let key = (pass, action, result);
-                let count = journal.actions.get(&key).copied().unwrap_or_default();
+                let done = journal.value(|journal| known(journal.actions.get(&key)));
                 let labels = [name, action.as_str(), result.as_str()];
-                self.put(Metric::Actions, &labels, number(count));
+                self.put(Metric::Actions, &labels, done);
             }
         }
     }
@@ -171,8 +180,10 @@ impl Writer<'_> {
         self.put(Metric::Points, &[], figures.points.value(|points| *points));
         let pair = &figures.pair;
         // A night that finds the newest pair still true takes no other.
-        let confirmed = figures.journal.successes.get(&PassName::Snapshot);
-        let described = pair.map(|pair| pair.taken_at.max(confirmed.copied().unwrap_or_default()));
+        let confirmed = figures
+            .journal()
+            .and_then(|journal| journal.successes.get(&PassName::Snapshot).copied());
+        let described = pair.map(|pair| pair.taken_at.max(confirmed.unwrap_or_default()));
         self.put(Metric::SnapshotLastSuccess, &[], seconds(described));
         for part in Part::ALL {
             let size = |pair: &Pair| match part {
@@ -187,13 +198,28 @@ impl Writer<'_> {
 
 impl<T> Known<T> {
     /// A figure of it: 0 before anybody asked, and no number when it was asked for and could never be read.
-    fn value(&self, of: impl FnOnce(&T) -> u64) -> f64 {
+    fn figure(&self, of: impl FnOnce(&T) -> f64) -> f64 {
         match self {
             Self::NotAsked => 0.0,
             Self::Unknown => f64::NAN,
-            Self::Is(value) => number(of(value)),
+            Self::Is(value) => of(value),
         }
     }
+
+    /// The same, of a count.
+    fn value(&self, of: impl FnOnce(&T) -> u64) -> f64 {
+        self.figure(|value| number(of(value)))
+    }
+}
+
+/// What a pass did when it last looked at the stores.
+fn look(journal: &Journal, pass: PassName) -> Option<&PassRow> {
+    journal.looks.get(&pass)
+}
+
+/// A count; what was never counted is 0.
+fn known(count: Option<&u64>) -> u64 {
+    count.copied().unwrap_or_default()
 }
 
 #[expect(

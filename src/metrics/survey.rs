@@ -85,9 +85,9 @@ pub fn points(store: &config::Store, stop: &Stop) -> Result<u64, SurveyError> {
 /// # Errors
 ///
 /// When the folder of the pairs is there and cannot be listed.
-pub fn pair(store: &config::Store) -> Result<Option<Pair>, SnapshotError> {
+pub fn pair(store: &config::Store, now: Timestamp) -> Result<Option<Pair>, SnapshotError> {
     let listing = Shelf::new(&store.pairs).list()?;
-    Ok(listing.newest().map(|pair| {
+    Ok(listing.newest(now).map(|pair| {
         let (rows_bytes, vectors_bytes) = pair.manifest.bytes();
         Pair {
             taken_at: pair.manifest.taken_at,

@@ -10,7 +10,7 @@ use super::journal::Waiting;
 use super::names::{Kind, Metric, State};
 use super::*;
 use crate::plan::{ActionKind, QuestionKind};
-use crate::state::{ActionResult, PassRow};
+use crate::state::{ActionResult, Partition, PassRow, Total};
 
 fn now() -> Timestamp {
     "2026-11-30T03:00:00Z".parse().unwrap()
@@ -39,7 +39,7 @@ fn config(stores: &[&str]) -> Config {
 }
 
 fn one(change: impl FnOnce(&mut StoreFigures)) -> String {
-    let metrics = Metrics::new(&config(&["agent"]));
+    let metrics = Metrics::new(&config(&["agent"]), now());
     change(metrics.lock().stores.get_mut("agent").unwrap());
     metrics.render(now())
 }
@@ -77,7 +77,7 @@ fn look(pass: PassName) -> PassRow {
 
 #[test]
 fn every_metric_and_every_series_is_there_at_zero_from_the_start() {
-    let page = Metrics::new(&config(&["agent", "other"])).render(now());
+    let page = Metrics::new(&config(&["agent", "other"]), now()).render(now());
     for metric in Metric::ALL {
         let name = metric.name();
         let kind = match metric.kind() {
@@ -116,7 +116,7 @@ fn every_metric_and_every_series_is_there_at_zero_from_the_start() {
 #[test]
 fn figures_of_the_journal_are_told_as_they_are() {
     let page = one(|figures| {
-        let journal = &mut figures.journal;
+        let mut journal = Journal::default();
         journal.last_success = Some(before(24));
         journal.successes.insert(PassName::Ttl, before(2));
         journal.outcomes.insert((PassName::Ttl, "failed".into()), 3);
@@ -135,7 +135,8 @@ fn figures_of_the_journal_are_told_as_they_are() {
                 ..look(PassName::Ttl)
             },
         );
-        figures.open_intents = 8;
+        figures.journal = Known::Is(journal);
+        figures.open_intents = Known::Is(8);
     });
     for (series, expected) in [
         (
@@ -203,18 +204,16 @@ fn what_was_put_off_does_not_wait_and_ages_move_with_the_clock() {
         since: before(hours),
         snoozed_until,
     };
-    let metrics = Metrics::new(&config(&["agent"]));
-    metrics
-        .lock()
-        .stores
-        .get_mut("agent")
-        .unwrap()
-        .journal
-        .questions = vec![
-        waiting(100, Some(before(-1))),
-        waiting(50, Some(before(1))),
-        waiting(10, None),
-    ];
+    let metrics = Metrics::new(&config(&["agent"]), now());
+    let journal = Journal {
+        questions: vec![
+            waiting(100, Some(before(-1))),
+            waiting(50, Some(before(1))),
+            waiting(10, None),
+        ],
+        ..Journal::default()
+    };
+    metrics.lock().stores.get_mut("agent").unwrap().journal = Known::Is(journal);
     let figures = |now| {
         let page = metrics.render(now);
         let of = |name: &str| {
@@ -257,7 +256,7 @@ fn what_could_never_be_read_is_no_number_and_what_was_read_stays() {
 #[test]
 fn a_store_that_cannot_be_read_fails_nothing() {
     let config = config(&["agent"]);
-    let metrics = Metrics::new(&config);
+    let metrics = Metrics::new(&config, now());
     metrics.survey(&config, now(), &Stop::default());
     let page = metrics.render(now());
     assert_eq!(
@@ -273,35 +272,62 @@ fn a_store_that_cannot_be_read_fails_nothing() {
 
 #[test]
 fn a_new_configuration_keeps_what_is_known_of_the_stores_that_stay() {
-    let metrics = Metrics::new(&config(&["agent", "old"]));
+    let metrics = Metrics::new(&config(&["agent", "old"]), now());
     for own in metrics.lock().stores.values_mut() {
-        own.open_intents = 5;
+        own.rows = Known::Is(survey::Rows {
+            size: 5,
+            ..survey::Rows::default()
+        });
     }
     metrics.set_next_run(Some(now()));
-    metrics.reconfigure(&config(&["agent", "new"]));
+    metrics.reconfigure(&config(&["agent", "new"]), now());
     let page = metrics.render(now());
-    assert_eq!(value(&page, r#"hypnos_open_intents{store="agent"}"#), "5");
-    assert_eq!(value(&page, r#"hypnos_open_intents{store="new"}"#), "0");
+    let size = |store| {
+        value(
+            &page,
+            &format!("hypnos_rows_size_bytes{{store=\"{store}\"}}"),
+        )
+        .to_owned()
+    };
+    assert_eq!((size("agent"), size("new")), ("5".into(), "0".into()));
     assert!(!page.contains("\"old\""));
     let next = value(&page, "hypnos_next_run_timestamp_seconds");
     assert_eq!(next, seconds(now()));
 }
 
+/// A process that starts must not show 0 where the one before it showed a total: that is a counter that was reset.
 #[test]
-fn the_last_success_is_that_of_the_store_that_is_worst_off() {
-    let metrics = Metrics::new(&config(&["a", "b"]));
-    assert_eq!(metrics.last_success(), None);
-    let succeed = |store: &str, hours| {
-        metrics
-            .lock()
-            .stores
-            .get_mut(store)
-            .unwrap()
-            .journal
-            .last_success = Some(before(hours));
+fn totals_are_there_from_the_first_page_and_a_damaged_state_file_is_no_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&["agent"]);
+    dir.path().join("state").clone_into(&mut config.state_dir);
+    let state_dir = StateDir::new(&config.state_dir, "agent");
+    let state = state_dir.open(Partition::Main).unwrap();
+    let total = Total {
+        pass: PassName::Ttl,
+        action: ActionKind::Delete,
+        result: ActionResult::Applied,
+        count: 7,
     };
-    succeed("a", 1);
-    assert_eq!(metrics.last_success(), None, "b never had one");
-    succeed("b", 30);
-    assert_eq!(metrics.last_success(), Some(before(30)));
+    state.add_totals(&[total]).unwrap();
+    drop(state);
+    let series =
+        r#"hypnos_actions_total{store="agent",pass="ttl",action="delete",result="applied"}"#;
+    let page = Metrics::new(&config, now()).render(now());
+    assert_eq!(value(&page, series), "7");
+
+    let file = config.state_dir.join("agent/main.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[..16].fill(b'x');
+    crate::durable::replace(&file, &bytes, 0o600).unwrap();
+    let page = Metrics::new(&config, now()).render(now());
+    for series in [
+        series,
+        r#"hypnos_run_last_success_timestamp_seconds{store="agent"}"#,
+        r#"hypnos_open_intents{store="agent"}"#,
+        r#"hypnos_queue_entries{store="agent",kind="stale"}"#,
+        r#"hypnos_drift{store="agent",kind="unreadable_time"}"#,
+    ] {
+        assert_eq!(value(&page, series), "NaN", "{series}");
+    }
 }

@@ -3,6 +3,8 @@
 //! What is left of pairs that were never finished goes, too. Pairs that are no longer kept go only after the newest one
 //! is on the shelf.
 
+use std::collections::BTreeSet;
+
 use crate::plan::{DropReason, Plan, SnapshotReason, Upkeep};
 use crate::snapshot::{Shelf, retention};
 use crate::view::View;
@@ -38,14 +40,26 @@ impl Pass for Snapshot {
                 crate::error::chain(error)
             ));
         }
-        let reason = match listing.newest() {
+        for pair in listing.ahead(view.now()) {
+            plan.degraded.push(format!(
+                "pair {} says that it was taken in the future, so it is left alone: was the clock wrong? remove its \
+                 folder once it is not needed",
+                pair.name
+            ));
+        }
+        let reason = match listing.newest(view.now()) {
             None => Some(SnapshotReason::First),
             Some(newest) if view.is_current(&folder, newest, cx)? => None,
             Some(_) => Some(SnapshotReason::Changed),
         };
+        let ahead: BTreeSet<&str> = listing
+            .ahead(view.now())
+            .map(|pair| pair.name.as_str())
+            .collect();
         let mut pairs: Vec<_> = listing
             .pairs
             .iter()
+            .filter(|pair| !ahead.contains(pair.name.as_str()))
             .map(|pair| (pair.name.as_str(), pair.manifest.taken_at))
             .collect();
         if let Some(reason) = reason {

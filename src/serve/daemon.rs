@@ -71,7 +71,7 @@ impl Daemon {
         Ok(Self {
             planner: Planner::new(Schedule::new(&config.schedule), clock::now()),
             alarm,
-            metrics: Arc::new(Metrics::new(&config)),
+            metrics: Arc::new(Metrics::new(&config, clock::now())),
             health: Arc::new(Health::new(Arc::clone(&config), last_good)),
             manager: Manager::new(),
             work: None,
@@ -257,7 +257,9 @@ impl Daemon {
         }
         self.refreshed = Stopwatch::start();
         let (metrics, config) = (Arc::clone(&self.metrics), Arc::clone(&self.config));
-        drop(spawn_blocking(move || metrics.refresh(&config)));
+        drop(spawn_blocking(move || {
+            metrics.refresh(&config, clock::now())
+        }));
     }
 
     /// Reads the configuration again; one that is invalid changes nothing.
@@ -284,7 +286,7 @@ impl Daemon {
         }
         self.planner
             .reschedule(Schedule::new(&config.schedule), now);
-        self.metrics.reconfigure(&config);
+        self.metrics.reconfigure(&config, clock::now());
         self.health.accept(Arc::clone(&config));
         self.config = config;
         self.survey();

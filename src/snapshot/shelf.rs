@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jiff::SignedDuration;
+
 use super::{Manifest, SnapshotError};
 use crate::clock::Timestamp;
 use crate::durable;
@@ -16,6 +18,8 @@ use crate::failpoint::{Failpoint, hit};
 const PARTIAL: &str = ".partial";
 /// How the second of a pair is written in its name.
 const SECOND: &str = "%Y-%m-%dT%H-%M-%SZ";
+/// How far ahead of the clock a pair may be.
+const AHEAD: SignedDuration = SignedDuration::from_hours(24);
 /// Pairs of one second.
 const MOST_A_SECOND: u32 = 1000;
 
@@ -46,11 +50,22 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The newest pair.
+    /// The newest pair, as of `now`. One that was taken under a clock that ran ahead is not: it would be the newest until
+    /// the true time has come there, whatever the store has become since.
     #[must_use]
-    pub fn newest(&self) -> Option<&Pair> {
-        self.pairs.last()
+    pub fn newest(&self, now: Timestamp) -> Option<&Pair> {
+        self.pairs.iter().rfind(|pair| !is_ahead(pair, now))
     }
+
+    /// The pairs that say they were taken in the future.
+    pub fn ahead(&self, now: Timestamp) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(move |pair| is_ahead(pair, now))
+    }
+}
+
+/// Whether a pair says it was taken in the future: by more than a run may last that took it, and clocks may differ.
+fn is_ahead(pair: &Pair, now: Timestamp) -> bool {
+    pair.manifest.taken_at.duration_since(now) > AHEAD
 }
 
 impl Shelf {

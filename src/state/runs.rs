@@ -206,17 +206,23 @@ impl StateReader {
         self.rows("read the passes of a run", sql, [run], pass_row)
     }
 
-    /// When a pass last succeeded.
+    /// When a pass last succeeded, as of `now`: what was written down under a clock that ran ahead does not count.
     ///
     /// # Errors
     ///
     /// When the file cannot be read.
-    pub fn last_success(&self, pass: PassName) -> Result<Option<Timestamp>, StateError> {
-        let sql = "SELECT max(finished_at) FROM passes WHERE pass = ?1 AND succeeded";
-        self.one("read the last success", sql, [Name(pass)], latest)
+    pub fn last_success(
+        &self,
+        pass: PassName,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, StateError> {
+        let sql = "SELECT max(finished_at) FROM passes
+                   WHERE pass = ?1 AND succeeded AND finished_at <= ?2";
+        let asked = params![Name(pass), At(now)];
+        self.one("read the last success", sql, asked, latest)
     }
 
-    /// When a run of at least these passes last ended with exit code 0. A run of some of them, and the answer to a
+    /// When a run of at least these passes last ended with exit code 0, as of `now`. A run of some of them, and the answer to a
     /// question, which is a run too, are no sign that the nights go well.
     ///
     /// # Errors
@@ -225,16 +231,17 @@ impl StateReader {
     pub fn last_successful_run(
         &self,
         passes: &[PassName],
+        now: Timestamp,
     ) -> Result<Option<Timestamp>, StateError> {
         let names: Vec<&str> = passes.iter().map(|pass| pass.as_str()).collect();
         let sql = "SELECT max(finished_at) FROM runs
-                   WHERE exit = 0 AND id IN (SELECT run FROM passes)
+                   WHERE exit = 0 AND finished_at <= ?2 AND id IN (SELECT run FROM passes)
                      AND NOT EXISTS (SELECT 1 FROM json_each(?1) AS asked WHERE NOT EXISTS
                        (SELECT 1 FROM passes WHERE run = runs.id AND pass = asked.value))";
         self.one(
             "read the last successful run",
             sql,
-            params![Json(&names)],
+            params![Json(&names), At(now)],
             latest,
         )
     }
@@ -397,9 +404,14 @@ mod tests {
         ];
         assert_eq!(state.runs(9).unwrap(), all);
         assert_eq!(state.runs(2).unwrap(), all[..2]);
-        let night = |passes: &[PassName]| state.last_successful_run(passes).unwrap();
+        let night = |passes: &[PassName]| state.last_successful_run(passes, at(60)).unwrap();
         assert_eq!(night(&[PassName::Ttl]), Some(at(3)));
         assert_eq!(night(&[]), Some(at(3)));
+        let before = state.last_successful_run(&[], at(2)).unwrap();
+        assert_eq!(
+            before, None,
+            "what a clock that ran ahead wrote down does not count"
+        );
         assert_eq!(
             night(&[PassName::Ttl, PassName::Decay]),
             None,
@@ -424,7 +436,7 @@ mod tests {
             "finish the run: run run-1 is not running"
         );
         assert_eq!(state.runs(9).unwrap()[0].end, Some(end(3, 2)));
-        assert_eq!(state.last_successful_run(&[]).unwrap(), None);
+        assert_eq!(state.last_successful_run(&[], at(60)).unwrap(), None);
     }
 
     #[test]
@@ -498,8 +510,20 @@ mod tests {
                 state.record_pass(name, &row, &[]).unwrap();
             }
         }
-        assert_eq!(state.last_success(PassName::Ttl).unwrap(), Some(at(11)));
-        assert_eq!(state.last_success(PassName::Orphans).unwrap(), Some(at(2)));
+        assert_eq!(
+            state.last_success(PassName::Ttl, at(60)).unwrap(),
+            Some(at(11))
+        );
+        assert_eq!(
+            state.last_success(PassName::Orphans, at(60)).unwrap(),
+            Some(at(2))
+        );
+        let earlier = state.last_success(PassName::Ttl, at(10)).unwrap();
+        assert_eq!(
+            earlier,
+            Some(at(4)),
+            "of two clocks, the one that is not ahead"
+        );
         let outcomes = state.pass_outcomes().unwrap();
         let outcomes: Vec<_> = outcomes
             .iter()
@@ -519,6 +543,9 @@ mod tests {
     #[test]
     fn no_success_yet_is_none() {
         let world = World::new();
-        assert_eq!(world.main().last_success(PassName::Ttl).unwrap(), None);
+        assert_eq!(
+            world.main().last_success(PassName::Ttl, at(60)).unwrap(),
+            None
+        );
     }
 }

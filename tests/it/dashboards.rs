@@ -379,7 +379,7 @@ fn watched(expr: &str) -> String {
         match c {
             '(' | '{' | '[' => depth += 1,
             ')' | '}' | ']' => depth -= 1,
-            '<' | '>' | '=' if depth == 0 => return expr[..at].trim().to_owned(),
+            '<' | '>' | '=' | '!' if depth == 0 => return expr[..at].trim().to_owned(),
             _ => {}
         }
     }

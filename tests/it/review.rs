@@ -224,6 +224,34 @@ fn questions_about_what_is_gone_hidden_or_changed_are_taken_back() {
     let _ = world.night().expect(0).all_passes("idle");
 }
 
+/// A file that was replaced by an empty one is no night on which everything has been answered.
+#[test]
+fn a_file_without_a_row_takes_no_question_back() {
+    let mut world = world(Backend::Sqlite);
+    let ids: Vec<i64> = (0..12).map(|_| world.memory("ana", now(), None)).collect();
+    for pair in ids.chunks(2) {
+        put(&world, QuestionKind::Contradiction, pair);
+    }
+    for id in &ids[..6] {
+        put(&world, QuestionKind::Similar, &[*id]);
+    }
+    assert_eq!(queue(&world).len(), 12);
+    let rows = world.rows();
+    rows.execute_batch("CREATE TABLE kept AS SELECT * FROM memories; DELETE FROM memories;")
+        .unwrap();
+    let night = world.run(&["--run-now", "--only", "review", "--json"]);
+    let pass = night.pass("review");
+    assert!(
+        pass["degraded"].to_string().contains("not a single row"),
+        "{pass:#}"
+    );
+    assert_eq!(queue(&world).len(), 12);
+    rows.execute_batch("INSERT INTO memories SELECT * FROM kept; DROP TABLE kept;")
+        .unwrap();
+    world.run(&["--run-now", "--only", "review"]).expect(0);
+    assert_eq!(queue(&world).len(), 12, "nothing was asked anew");
+}
+
 #[test]
 fn a_confirmed_memory_says_so_in_its_row_and_keeps_its_point() {
     for backend in BACKENDS {

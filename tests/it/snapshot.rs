@@ -254,6 +254,26 @@ fn pairs_go_only_when_a_newer_one_stands() {
     assert_eq!(world.night().expect(0).pass("snapshot")["outcome"], "idle");
 }
 
+/// One night under a clock that ran ahead must not spoil the nights under the right one.
+#[test]
+fn a_pair_from_the_future_is_left_alone_and_is_not_the_newest() {
+    let mut world = world();
+    world.night().expect(0);
+    let [pair] = names(&world).try_into().unwrap();
+    let ahead = age(&world, &pair, -300);
+    world.memory("bob", now(), None);
+    let night = world.night().expect(0);
+    let pass = night.pass("snapshot");
+    assert_eq!(pass["applied"]["snapshot"], 1, "{pass:#}");
+    assert!(pass["degraded"].to_string().contains(&ahead), "{pass:#}");
+    assert_eq!(names(&world).len(), 2);
+    let again = world.night().expect(0);
+    assert_eq!(again.pass("snapshot")["applied"], json!({}), "{again:#?}");
+    assert!(names(&world).contains(&ahead));
+    let status = world.run(&["status", "--json"]).expect(0);
+    assert_ne!(status.objects("status")[0]["newest_pair"]["pair"], *ahead);
+}
+
 #[test]
 fn what_a_killed_run_left_is_no_pair_and_goes() {
     for point in [

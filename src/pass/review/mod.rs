@@ -61,6 +61,10 @@ const STANDING: [Role; 7] = [
     Role::SupersededBy,
 ];
 
+/// From so many questions on, a row database without a single row is taken for a wrong file, and not for one whose
+/// memories are all gone: an answer that was put off would be asked anew.
+const MANY: usize = 10;
+
 /// The pass.
 #[derive(Debug)]
 pub struct Review;
@@ -89,7 +93,15 @@ impl Pass for Review {
             seen.findings
                 .into_iter()
                 .for_each(|(finding, count)| plan.found(finding, count));
-            plan.actions.extend(seen.void);
+            if seen.rows == 0 && seen.void.len() >= MANY {
+                plan.degraded.push(format!(
+                    "{} has not a single row, so none of its {} questions is closed: is it the right file?",
+                    partition.name,
+                    seen.void.len()
+                ));
+            } else {
+                plan.actions.extend(seen.void);
+            }
             candidates.append(seen.candidates, rule.left);
             read.insert(Arc::clone(&partition.name));
             Ok(())
@@ -114,6 +126,7 @@ struct Rule<'a> {
 /// What was seen in one row database.
 #[derive(Default)]
 struct Seen {
+    rows: u64,
     findings: BTreeMap<Finding, u64>,
     void: Vec<Action>,
     candidates: Candidates,
@@ -163,6 +176,7 @@ impl Rule<'_> {
             .map(|(id, memory)| (id, fingerprint(memory)))
             .collect();
         snapshot.scan(&ROLES, &mut |memory| {
+            seen.rows += 1;
             if memory
                 .id
                 .as_ref()
