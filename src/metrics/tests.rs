@@ -116,8 +116,10 @@ fn every_metric_and_every_series_is_there_at_zero_from_the_start() {
 #[test]
 fn figures_of_the_journal_are_told_as_they_are() {
     let page = one(|figures| {
-        let mut journal = Journal::default();
-        journal.last_success = Some(before(24));
+        let mut journal = Journal {
+            last_success: Some(before(24)),
+            ..Journal::default()
+        };
         journal.successes.insert(PassName::Ttl, before(2));
         journal.outcomes.insert((PassName::Ttl, "failed".into()), 3);
         journal.refusals.insert(PassName::Decay, 1);

@@ -258,7 +258,7 @@ impl Daemon {
         self.refreshed = Stopwatch::start();
         let (metrics, config) = (Arc::clone(&self.metrics), Arc::clone(&self.config));
         drop(spawn_blocking(move || {
-            metrics.refresh(&config, clock::now())
+            metrics.refresh(&config, clock::now());
         }));
     }
 
