@@ -98,10 +98,11 @@ struct Report {
     exit: Exit,
 }
 
-const DRIFT: [&str; 8] = [
+const DRIFT: [&str; 9] = [
     "row_without_point",
     "point_without_row",
     "point_without_namespace",
+    "stale_point",
     "broken_chain",
     "unreadable_time",
     "dead_link",
@@ -117,6 +118,9 @@ fn advice(kind: &str) -> &'static str {
         }
         "point_without_namespace" => {
             "give them the namespace key, or delete them by hand: hypnos never guesses"
+        }
+        "stale_point" => {
+            "let the agent embed those memories again: until then their vectors are compared with none"
         }
         "broken_chain" => {
             "they stay hidden; clear or correct superseded_by if their successor should not have gone"
@@ -297,7 +301,12 @@ impl Report {
                     "{} {}{dimensions}",
                     description.backend, description.version
                 ));
-                if !description.namespace_indexed && !view.config().rows.are_points() {
+                let config = view.config();
+                let can_be = config
+                    .vectors
+                    .as_ref()
+                    .is_some_and(|vectors| !vectors.namespace_is_expression());
+                if !description.namespace_indexed && can_be && !config.rows.are_points() {
                     self.problem(
                         "the namespace key of the points is not indexed",
                         "every pass reads all points: create an index (Qdrant: a keyword payload index)",

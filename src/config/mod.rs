@@ -329,6 +329,16 @@ pub struct Vectors {
     pub spelling: Option<Spelling>,
     /// How the id of a point follows from its row.
     pub point_id: PointRule,
+    /// The payload key of the text that the vector was made of; `None` where the payload does not tell.
+    pub text: Option<String>,
+}
+
+impl Vectors {
+    /// Whether the namespace is what an expression makes of a row: no index leads to it.
+    #[must_use]
+    pub fn namespace_is_expression(&self) -> bool {
+        matches!(self.backend, Backend::Sqlite(_)) && self.namespace_key.starts_with("sql(")
+    }
 }
 
 /// How a vector store writes namespaces: `user-memory-6a2f`, where hypnos says `user:6a2f`.

@@ -347,6 +347,8 @@ section! {
             namespace_value,
             /// How the id of a point follows from its row.
             point_id,
+            /// Payload key of the text that the vector was made of.
+            text,
             /// Qdrant: gRPC address.
             url,
             /// Qdrant: REST address.

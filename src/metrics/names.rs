@@ -259,6 +259,8 @@ pub enum Drift {
     PointWithoutRow,
     /// A point whose namespace key is missing.
     PointWithoutNamespace,
+    /// A point that has another text than its row.
+    StalePoint,
     /// A `superseded_by` that leads nowhere.
     BrokenChain,
     /// A time that decides about removal and cannot be read.
@@ -269,10 +271,11 @@ pub enum Drift {
 
 impl Drift {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::RowWithoutPoint,
         Self::PointWithoutRow,
         Self::PointWithoutNamespace,
+        Self::StalePoint,
         Self::BrokenChain,
         Self::UnreadableTime,
         Self::DeadLink,
@@ -285,6 +288,7 @@ impl Drift {
             Self::RowWithoutPoint => "row_without_point",
             Self::PointWithoutRow => "point_without_row",
             Self::PointWithoutNamespace => "point_without_namespace",
+            Self::StalePoint => "stale_point",
             Self::BrokenChain => "broken_chain",
             Self::UnreadableTime => "unreadable_time",
             Self::DeadLink => "dead_link",
@@ -298,6 +302,7 @@ impl Drift {
             Self::RowWithoutPoint => Finding::RowWithoutPoint,
             Self::PointWithoutRow => Finding::PointWithoutRow,
             Self::PointWithoutNamespace => Finding::PointWithoutNamespace,
+            Self::StalePoint => Finding::StalePoint,
             Self::BrokenChain => Finding::BrokenChain,
             Self::UnreadableTime => Finding::Unreadable,
             Self::DeadLink => Finding::DeadLink,

@@ -107,7 +107,7 @@ fn every_metric_and_every_series_is_there_at_zero_from_the_start() {
         passes * 6,                         // pass_runs
         passes * 5,                         // by pass alone
         passes * ActionKind::ALL.len() * 4, // planned, and three results
-        3 + 6 + 2 * 4 + 2,                  // memories, drift, queue, pair
+        3 + 7 + 2 * 4 + 2,                  // memories, drift, queue, pair
         7,                                  // by store alone
     ];
     assert_eq!(series.len(), 2 + 2 * per_store.iter().sum::<usize>());

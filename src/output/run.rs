@@ -197,6 +197,9 @@ pub fn explain(finding: Finding) -> &'static str {
         Finding::PointWithoutRow => "points have no row, and stay for now",
         Finding::PointWithoutNamespace => "points name no namespace: left alone",
         Finding::PointWithoutKey => "points have no usable key, or share one: left alone",
+        Finding::StalePoint => {
+            "points have another text than their rows: their vectors are not compared"
+        }
         Finding::BrokenChain => "superseded memories point at one that is gone",
         Finding::UnreadNamespace => "points belong to rows that could not be read: left alone",
         Finding::RuleMismatch => {

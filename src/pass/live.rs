@@ -11,7 +11,7 @@ use crate::memory::{Memory, MemoryId, Moment, Namespace, PointId, Role, Version}
 use crate::plan::{Finding, Plan};
 use crate::store::rows::{Partition, RowError, Snapshot};
 use crate::store::vectors::point_id::{Derived, Rule};
-use crate::store::vectors::{VectorError, VectorReader};
+use crate::store::vectors::{PointHead, VectorError, VectorReader};
 use crate::text;
 use crate::view::View;
 
@@ -63,6 +63,14 @@ pub(super) struct Live {
     pub(super) rank: Rank,
     /// Where its vector is.
     point: Link,
+}
+
+impl Live {
+    /// Whether the vector of its point was made of another text; the application may write the row, and the point later
+    /// or never.
+    fn is_other_text(&self, made_of: Option<u64>) -> bool {
+        made_of.is_some_and(|letters| self.letters.is_some_and(|own| own != letters))
+    }
 }
 
 #[cfg(test)]
@@ -210,37 +218,74 @@ pub(super) struct Matrix {
     pub(super) members: Vec<usize>,
 }
 
-/// Reads the vectors of memories of one namespace, in their order. Those that have none, or one of another length than
-/// most, are left out.
-///
-/// # Errors
-///
-/// When the vector store cannot be read.
-pub(super) fn vectors(
-    store: &dyn VectorReader,
-    namespace: &Namespace,
-    members: &[Live],
-) -> Result<Matrix, PassError> {
-    let points = points(store, namespace, members)?;
-    let mut matrix = Matrix::default();
-    for chunk in points.chunks(VECTORS_AT_ONCE) {
-        let mut asked: Vec<PointId> = chunk.iter().map(|(_, point)| point.clone()).collect();
-        asked.sort();
-        asked.dedup();
-        let found: HashMap<PointId, Vec<f32>> = store.vectors(&asked)?.into_iter().collect();
-        if matrix.dim == 0 {
-            matrix.dim = usual_length(&found);
-            matrix.numbers.reserve_exact(points.len() * matrix.dim);
-        }
-        for (member, point) in chunk {
-            let vector = found.get(point).filter(|vector| vector.len() == matrix.dim);
-            if let Some(vector) = vector.filter(|vector| !vector.is_empty()) {
-                matrix.numbers.extend_from_slice(vector);
-                matrix.members.push(*member);
+/// Where the vectors of memories are.
+#[derive(Clone, Copy)]
+pub(super) struct Vectors<'a> {
+    store: &'a dyn VectorReader,
+    /// The payload key of the text that a vector was made of, where payloads have one.
+    text: Option<&'a str>,
+}
+
+impl<'a> Vectors<'a> {
+    /// Those of a store; `None` where it has none.
+    pub(super) fn of(view: &View<'a>) -> Option<Self> {
+        let config = view.config().vectors.as_ref();
+        Some(Self {
+            store: view.vectors()?,
+            text: config.and_then(|config| config.text.as_deref()),
+        })
+    }
+
+    /// Reads the vectors of memories of one namespace, in their order. Those that have none, or one of another length than
+    /// most, or one of another text, are left out.
+    ///
+    /// # Errors
+    ///
+    /// When the vector store cannot be read.
+    pub(super) fn read(
+        &self,
+        namespace: &Namespace,
+        members: &[Live],
+    ) -> Result<Matrix, PassError> {
+        let points = points(self.store, namespace, members)?;
+        let mut matrix = Matrix::default();
+        for chunk in points.chunks(VECTORS_AT_ONCE) {
+            let mut asked: Vec<PointId> = chunk.iter().map(|(_, point)| point.clone()).collect();
+            asked.sort();
+            asked.dedup();
+            let found: HashMap<PointId, Vec<f32>> =
+                self.store.vectors(&asked)?.into_iter().collect();
+            let texts = self.texts(&asked)?;
+            if matrix.dim == 0 {
+                matrix.dim = usual_length(&found);
+                matrix.numbers.reserve_exact(points.len() * matrix.dim);
+            }
+            for (member, point) in chunk {
+                let vector = found.get(point).filter(|vector| vector.len() == matrix.dim);
+                let is_stale = members[*member].is_other_text(texts.get(point).copied());
+                if let Some(vector) = vector.filter(|vector| !vector.is_empty() && !is_stale) {
+                    matrix.numbers.extend_from_slice(vector);
+                    matrix.members.push(*member);
+                }
             }
         }
+        Ok(matrix)
     }
-    Ok(matrix)
+
+    /// The letters of the texts that vectors were made of, as far as their points say.
+    fn texts(&self, points: &[PointId]) -> Result<HashMap<PointId, u64>, VectorError> {
+        let Some(key) = self.text else {
+            return Ok(HashMap::new());
+        };
+        let heads = self.store.heads(points, &[key])?.into_iter();
+        let letters = |head: PointHead| Some((head.id.clone(), letters_of(&head, key)?));
+        Ok(heads.filter_map(letters).collect())
+    }
+}
+
+/// The letters of the text that the vector of a point was made of; `None` where the point does not say.
+pub(super) fn letters_of(head: &PointHead, key: &str) -> Option<u64> {
+    text::letters(head.payload.get(key)?.as_str()?)
 }
 
 /// The length that most vectors have; 0 where there is none.

@@ -22,6 +22,8 @@ pub enum Finding {
     PointWithoutNamespace,
     /// A point whose key is no id, or that shares its id with another one: left alone.
     PointWithoutKey,
+    /// A point that has another text in its payload than its row: its vector is compared with none.
+    StalePoint,
     /// A `superseded_by` that leads nowhere.
     BrokenChain,
     /// Points of a namespace whose rows could not be read: left alone.
@@ -30,7 +32,7 @@ pub enum Finding {
     RuleMismatch,
     /// Something absent that was seen for the first time, or too young to be believed.
     Settling,
-    /// Live memories without a vector that can be compared: missing, all zero, or not finite.
+    /// Live memories without a vector that can be compared: missing, all zero, not finite, or made of another text.
     WithoutVector,
     /// Pairs near enough to be merged that a guard keeps apart: they differ in a number, a negation, a name.
     KeptApart,
@@ -57,6 +59,7 @@ impl Finding {
             Self::PointWithoutRow => "point_without_row",
             Self::PointWithoutNamespace => "point_without_namespace",
             Self::PointWithoutKey => "point_without_key",
+            Self::StalePoint => "stale_point",
             Self::BrokenChain => "broken_chain",
             Self::UnreadNamespace => "unread_namespace",
             Self::RuleMismatch => "rule_mismatch",

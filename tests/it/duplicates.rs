@@ -584,3 +584,51 @@ fn a_dry_run_lists_what_the_run_hides() {
         assert_eq!(planned.len(), merged(&world, &pairs).len());
     }
 }
+
+/// An application that changed a row and not its point: the vector says nothing of the memory any more.
+#[test]
+fn a_vector_of_another_text_brings_nothing_together() {
+    let mut world = world(Backend::Sqlite);
+    let rule = "[store.vectors]\n";
+    world.configure(rule, "[store.vectors]\ntext = \"meta.said\"\n");
+    let made_of = |world: &World, id: i64, text: &str| {
+        let db = crate::support::open(&world.path("vectors.db"));
+        let sql = "UPDATE points SET payload = json_set(payload, '$.meta', json_object('said', ?1)) WHERE id = ?2";
+        let point = crate::support::point_id("user:ana", id).to_string();
+        assert_eq!(db.execute(sql, [text, &point]).unwrap(), 1);
+    };
+    let a = say(&mut world, "ana", "The user prefers dark mode", vector(1));
+    let b = say(
+        &mut world,
+        "ana",
+        "The user prefers the dark mode",
+        near(1, 0.97, 2),
+    );
+    let c = say(&mut world, "ana", "The user likes rivers", near(1, 0.8, 3));
+    made_of(&world, a, "the user prefers  dark mode.");
+    made_of(&world, b, "The user prefers the light mode");
+    made_of(&world, c, "The user likes lakes");
+    let check = world.run(&["check", "--json"]).expect(3);
+    let check = &check.objects("check")[0];
+    assert_eq!(check["drift"]["stale_point"], 2, "{check}");
+    let night = world.night().expect(0);
+    let pass = night.pass("duplicates");
+    assert_eq!(pass["findings"]["without_vector"], 2, "{night:#?}");
+    assert_eq!(
+        (hidden(&world), asked(&world)),
+        (BTreeMap::new(), BTreeSet::new())
+    );
+    is_quiet(&world);
+
+    // Embedded again, or of a point that does not say.
+    made_of(&world, b, "The user prefers the dark mode");
+    let night = world.night().expect(0);
+    assert_eq!(night.pass("duplicates")["applied"], json!({"supersede": 1}));
+    let db = crate::support::open(&world.path("vectors.db"));
+    db.execute("UPDATE points SET payload = NULL", []).unwrap();
+    let night = world.night().expect(0);
+    let findings = &night.pass("duplicates")["findings"];
+    assert_eq!(*findings, json!({}), "{night:#?}");
+    assert_eq!(asked(&world).len(), 1, "{night:#?}");
+    let _ = world.run(&["check"]).expect(0);
+}

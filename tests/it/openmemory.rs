@@ -98,6 +98,7 @@ fn points_of_deleted_memories_go_and_those_of_paused_ones_stay() {
     let site = site();
     let mut doomed = BTreeSet::new();
     let mut points = Vec::new();
+    let mut stale = 0;
     for number in 0..560 {
         let of = number % USERS;
         let state = match number / USERS % 10 {
@@ -116,6 +117,7 @@ fn points_of_deleted_memories_go_and_those_of_paused_ones_stay() {
         );
         // Half of the deleted ones have left their points; texts that were changed have not reached theirs.
         let text = if number % 50 == 3 {
+            stale += u64::from(state == "active");
             "before it was changed".to_owned()
         } else {
             format!("fact {}", memory(number))
@@ -135,6 +137,7 @@ fn points_of_deleted_memories_go_and_those_of_paused_ones_stay() {
     let before = site.everything();
     let drift = site.drift(3);
     assert_eq!(drift["point_without_row"], 24 + 28, "{drift}");
+    assert!(stale > 5 && drift["stale_point"] == stale, "{drift}");
 
     let _ = site.night().expect(0).all_passes("idle");
     let second = site.at(21).night().expect(0);
@@ -145,11 +148,13 @@ fn points_of_deleted_memories_go_and_those_of_paused_ones_stay() {
     assert!(after == expected, "{second:#?}");
     let _ = site.at(42).night().expect(0).all_passes("idle");
     assert!(site.everything() == expected);
-    let drift = site.drift(0);
+    // What only the application can embed again is left.
+    let drift = site.drift(3);
     assert_eq!(
         (&drift["point_without_row"], &drift["row_without_point"]),
         (&json!(0), &json!(0))
     );
+    assert_eq!(drift["stale_point"], stale, "{drift}");
     let run = second.objects("run")[0]["run"].as_str().unwrap().to_owned();
     let undone = site.run(&["undo", &run, "--json"]);
     assert!(site.everything() == before, "{undone:#?}");

@@ -195,6 +195,7 @@ fn vectors(config: Qdrant) -> Vectors {
         namespace_key: "namespace".to_owned(),
         spelling: None,
         point_id: PointRule::Integer,
+        text: None,
     }
 }
 

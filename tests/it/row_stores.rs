@@ -132,6 +132,8 @@ fn langgraph() {
 
     let before = store.whole();
     let check = store.run(&["check", "--json"]);
+    // Nor does it ask for an index that could not be.
+    assert!(!check.stdout.contains("not indexed"), "{check:#?}");
     let drift = &check.objects("check")[0]["drift"];
     assert_eq!(drift["point_without_row"], 6 * 4 + stale, "{check:#?}");
     assert_eq!(

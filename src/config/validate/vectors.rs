@@ -41,10 +41,11 @@ impl Kind {
 /// Refuses keys that the operator wrote for a kind of store that this one is not. A preset may say more than is needed.
 pub(super) fn refuse_foreign_keys(written: &raw::Vectors, checks: &mut Checks) {
     use Kind::{Qdrant, Sqlite};
-    let owned: [(&Key, &[Kind]); 14] = [
+    let owned: [(&Key, &[Kind]); 15] = [
         (&written.namespace_key, &[Qdrant, Sqlite]),
         (&written.namespace_value, &[Qdrant, Sqlite]),
         (&written.point_id, &[Qdrant, Sqlite]),
+        (&written.text, &[Qdrant, Sqlite]),
         (&written.vector, &[Qdrant, Sqlite]),
         (&written.url, &[Qdrant]),
         (&written.rest_url, &[Qdrant]),
@@ -109,6 +110,7 @@ pub(super) fn vectors(
             "the payload key or column of the namespace",
         ),
         point_id: point_id(&raw.point_id, has_tenants, checks),
+        text: checks.optional_text(&raw.text, "a payload key, or \"\" for none"),
     })
 }
 
@@ -137,7 +139,12 @@ pub(super) fn make_rows(
             "one collection where rows.kind = \"points\"",
         );
     }
-    for key in [&raw.point_id, &raw.namespace_key, &raw.namespace_value] {
+    for key in [
+        &raw.point_id,
+        &raw.namespace_key,
+        &raw.namespace_value,
+        &raw.text,
+    ] {
         if key.is_given() {
             checks.refuse(
                 key,

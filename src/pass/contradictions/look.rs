@@ -10,7 +10,6 @@ use crate::memory::{MemoryId, Moment, Namespace, Version};
 use crate::plan::{Member, Plan, Question, QuestionKind, Reason};
 use crate::state::{Compared, key_of};
 use crate::store::rows::{Partition, Reader};
-use crate::store::vectors::VectorReader;
 use crate::text::{Analysis, Comparison, Context};
 
 use super::super::crew;
@@ -35,7 +34,7 @@ pub(super) struct Look<'a> {
     pub(super) partition: &'a Partition,
     pub(super) namespace: &'a Namespace,
     pub(super) reader: &'a Reader,
-    pub(super) vectors: Option<&'a dyn VectorReader>,
+    pub(super) vectors: Option<live::Vectors<'a>>,
     pub(super) scale: &'a Scale<'a>,
     pub(super) settings: &'a Contradictions,
     /// What was compared before.
@@ -142,7 +141,7 @@ impl Look<'_> {
         }
         if let Some(vectors) = self.vectors.filter(|_| !waiting.is_empty()) {
             let asked: Vec<Live> = waiting.iter().map(|at| members[*at].clone()).collect();
-            for found in live::vectors(vectors, self.namespace, &asked)?.members {
+            for found in vectors.read(self.namespace, &asked)?.members {
                 standing.is_new[waiting[found]] = true;
             }
         }
@@ -151,7 +150,7 @@ impl Look<'_> {
 
     fn matrix(&self, members: &[Live]) -> Result<Matrix, PassError> {
         match self.vectors {
-            Some(vectors) => live::vectors(vectors, self.namespace, members),
+            Some(vectors) => vectors.read(self.namespace, members),
             None => Ok(Matrix::default()),
         }
     }

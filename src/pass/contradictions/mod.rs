@@ -146,7 +146,7 @@ impl Search<'_> {
                 partition: self.partition,
                 namespace: &namespace,
                 reader: self.reader,
-                vectors: self.view.vectors(),
+                vectors: live::Vectors::of(self.view),
                 scale: self.scale,
                 settings: self.settings,
                 known: &known,

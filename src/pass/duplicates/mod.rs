@@ -181,10 +181,10 @@ impl Search<'_> {
         namespace: &Namespace,
         members: &[Live],
     ) -> Result<Matrix, PassError> {
-        let Some(vectors) = self.view.vectors() else {
+        let Some(vectors) = live::Vectors::of(self.view) else {
             return Ok(Matrix::default());
         };
-        let matrix = live::vectors(vectors, namespace, members)?;
+        let matrix = vectors.read(namespace, members)?;
         let without = members.len() - matrix.members.len();
         plan.found(Finding::WithoutVector, without as u64);
         Ok(matrix)

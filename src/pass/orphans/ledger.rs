@@ -1,6 +1,6 @@
 //! The ledger: which points the rows call for, so that the points can be held against it.
 //!
-//! It is built from the row databases before the first point is read, and takes some forty bytes a memory.
+//! It is built from the row databases before the first point is read, and takes some fifty bytes a memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -8,9 +8,11 @@ use std::ops::ControlFlow;
 use crate::clock::Timestamp;
 use crate::config::{self, PointRule};
 use crate::memory::{Memory, Namespace, PointId, Role};
+use crate::pass::live::letters_of;
 use crate::store::rows::{RowError, Snapshot};
 use crate::store::vectors::PointHead;
 use crate::store::vectors::point_id::{Derived, Rule};
+use crate::text;
 
 /// The roles that tell whether a memory should have a point, and which.
 pub const ROLES: [Role; 4] = [
@@ -38,6 +40,8 @@ pub struct Ledger {
     unclear_everywhere: bool,
     /// Live rows by namespace, in one spelling.
     live: BTreeMap<String, u64>,
+    /// The payload key of the text of a point, where it is held against that of its row.
+    text: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +49,8 @@ struct Entry {
     /// A hidden memory needs no point.
     needs_point: bool,
     seen: bool,
+    /// The letters of the text, of a row that needs a point; `None` where they are not asked for.
+    letters: Option<u64>,
 }
 
 /// Whether the rows call for a point.
@@ -52,24 +58,33 @@ struct Entry {
 pub enum Standing {
     /// A row stands behind it.
     Called,
+    /// A row does, whose text is not the point's.
+    Stale,
     /// No row does.
     Uncalled,
 }
 
 impl Ledger {
-    /// Reads what the rows of one database call for, calling `each` for every row that has a namespace.
+    /// Reads what the rows of one database call for, calling `each` for every row that has a namespace. Where the payload
+    /// key `text` says what the vector of a point was made of, the texts are read, too.
     ///
     /// # Errors
     ///
     /// When the rows cannot be read to the end.
     pub fn read(
         rule: &Rule<'_>,
+        text: Option<&str>,
         snapshot: &Snapshot,
         now: Timestamp,
         mut each: impl FnMut(&Memory, &Namespace),
     ) -> Result<Self, RowError> {
-        let mut ledger = Self::default();
-        snapshot.scan_rows(&ROLES, &mut |memory| {
+        let mut ledger = Self {
+            text: text.map(str::to_owned),
+            ..Self::default()
+        };
+        let mut roles = ROLES.to_vec();
+        roles.extend(text.map(|_| Role::Content));
+        snapshot.scan_rows(&roles, &mut |memory| {
             if memory.is_other {
                 ledger.enter_other(rule, &memory);
                 return ControlFlow::Continue(());
@@ -101,9 +116,11 @@ impl Ledger {
     }
 
     fn call(&mut self, rule: &Rule<'_>, memory: &Memory, needs_point: bool) {
+        let text = memory.content.as_deref().filter(|_| needs_point);
         let entry = Entry {
             needs_point: needs_point && memory.namespace.is_some(),
             seen: false,
+            letters: text.and_then(text::letters),
         };
         match (rule.derive(memory), &memory.namespace) {
             (Derived::Id(point), _) => self.by_id.push((point, entry)),
@@ -151,7 +168,9 @@ impl Ledger {
             unclear,
             unclear_everywhere,
             live,
+            text,
         } = other;
+        self.text = self.text.take().or(text);
         self.by_id.extend(by_id);
         self.by_payload.extend(by_payload);
         self.rows += rows;
@@ -172,19 +191,16 @@ impl Ledger {
 
     /// Looks a point up, and remembers that it was seen.
     pub fn check(&mut self, rule: &PointRule, namespace: &Namespace, head: &PointHead) -> Standing {
-        let range = if let PointRule::Payload { key, .. } = rule {
+        let made_of = self.text.as_deref();
+        let made_of = made_of.and_then(|key| letters_of(head, key));
+        if let PointRule::Payload { key, .. } = rule {
             let Some(value) = payload_text(&head.payload, key) else {
                 return Standing::Uncalled;
             };
             let wanted = (namespace.clone(), value.into_boxed_str());
-            mark(&mut self.by_payload, &wanted)
+            mark(&mut self.by_payload, &wanted, made_of)
         } else {
-            mark(&mut self.by_id, &head.id)
-        };
-        if range {
-            Standing::Called
-        } else {
-            Standing::Uncalled
+            mark(&mut self.by_id, &head.id, made_of)
         }
     }
 
@@ -211,17 +227,22 @@ impl Ledger {
     }
 }
 
-fn mark<K: Ord>(entries: &mut [(K, Entry)], key: &K) -> bool {
+/// Marks the entries of a key as seen, by a point whose vector was made of a text with these letters.
+fn mark<K: Ord>(entries: &mut [(K, Entry)], key: &K, made_of: Option<u64>) -> Standing {
     let from = entries.partition_point(|(known, _)| known < key);
-    let mut called = false;
+    let mut standing = Standing::Uncalled;
     for (_, entry) in entries[from..]
         .iter_mut()
         .take_while(|(known, _)| known == key)
     {
         entry.seen = true;
-        called = true;
+        let is_other = made_of.is_some_and(|text| entry.letters.is_some_and(|own| own != text));
+        standing = match (standing, is_other) {
+            (Standing::Called, _) | (_, false) => Standing::Called,
+            (Standing::Uncalled | Standing::Stale, true) => Standing::Stale,
+        };
     }
-    called
+    standing
 }
 
 /// The value of a payload key as text; `a.b` reaches into nested objects.
@@ -249,6 +270,7 @@ pub fn keys(vectors: &config::Vectors) -> Vec<&str> {
     if let PointRule::Payload { key, .. } = &vectors.point_id {
         keys.push(key);
     }
+    keys.extend(vectors.text.as_deref());
     keys
 }
 
@@ -334,6 +356,38 @@ mod tests {
             2,
             "2 was not seen, -1 can have no point"
         );
+    }
+
+    #[test]
+    fn a_point_of_another_text_than_its_row_is_stale() {
+        let rule = PointRule::Integer;
+        let says = |id, text: &str| Memory {
+            content: Some(text.into()),
+            ..Memory::new(Some(MemoryId::Integer(id)))
+        };
+        let hidden = Memory {
+            superseded_by: Some(MemoryId::Integer(1)),
+            ..says(3, "Ana has a cat")
+        };
+        let silent = Memory::new(Some(MemoryId::Integer(4)));
+        let rows = [says(1, "Ana has a cat"), says(2, "..."), hidden, silent];
+        let mut ledger = ledger(&rule, &rows);
+        ledger.text = Some("data".into());
+        let dog = json!({"data": "Ana has a dog"});
+        for (id, payload, standing) in [
+            (1, dog.clone(), Standing::Stale),
+            (1, json!({"data": " ana HAS a cat. "}), Standing::Called),
+            (1, json!({"data": 7}), Standing::Called),
+            (1, json!({"data": ""}), Standing::Called),
+            (1, json!({"text": "Ana has a dog"}), Standing::Called),
+            (2, dog.clone(), Standing::Called),
+            (3, dog.clone(), Standing::Called),
+            (4, dog.clone(), Standing::Called),
+            (5, dog, Standing::Uncalled),
+        ] {
+            let found = ledger.check(&rule, &namespace(), &head(id, payload.clone()));
+            assert_eq!(found, standing, "{id} {payload}");
+        }
     }
 
     #[test]

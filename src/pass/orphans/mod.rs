@@ -11,8 +11,9 @@
 //! - A namespace of another scope than the owners table speaks for, or whose rows could not be read, is never touched.
 //! - A row store without a single row beside points in its scope is taken for a wrong file, not for an empty one.
 //!
-//! Rows without a point, points without a namespace, broken chains and links to what is not there are counted and never
-//! removed. Where the points are the rows, none of them can lack its row, and only the owners decide.
+//! Rows without a point, points of another text than their row, points without a namespace, broken chains and links to
+//! what is not there are counted and never removed. Where the points are the rows, none of them can lack its row, and
+//! only the owners decide.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -140,6 +141,7 @@ impl Sweep<'_> {
             uncalled: 0,
             matched: BTreeSet::new(),
         };
+        let mut stale = 0;
         let total = swept.iter().map(|namespace| namespace.points).sum();
         cx.progress
             .begin(&plan.store, plan.pass, "points", Some(total));
@@ -155,8 +157,9 @@ impl Sweep<'_> {
                     continue;
                 };
                 let standing = rows.ledger.check(&config.point_id, &swept.namespace, &head);
+                stale += u64::from(standing == ledger::Standing::Stale);
                 match standing {
-                    ledger::Standing::Called => {
+                    ledger::Standing::Called | ledger::Standing::Stale => {
                         if !absent.matched.contains(&swept.namespace) {
                             absent.matched.insert(swept.namespace.clone());
                         }
@@ -203,6 +206,7 @@ impl Sweep<'_> {
         plan.found(Finding::PointWithoutRow, uncalled - drops.len() as u64);
         plan.found(Finding::Settling, settling);
         plan.found(Finding::RowWithoutPoint, rows.ledger.rows_without_point());
+        plan.found(Finding::StalePoint, stale);
         plan.found(
             Finding::PointWithoutNamespace,
             vectors.count(Selector::WithoutNamespace)?,

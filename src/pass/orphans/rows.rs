@@ -80,10 +80,9 @@ impl Sweep<'_> {
     fn read_partition(&self, snapshot: &Snapshot) -> Result<PartitionRead, RowError> {
         // Without vectors there is no rule and no point to miss; the rows of deleted owners still go.
         let config = self.view.config();
-        let point_id = config
-            .vectors
-            .as_ref()
-            .map_or(&PointRule::Integer, |vectors| &vectors.point_id);
+        let vectors = config.vectors.as_ref();
+        let point_id = vectors.map_or(&PointRule::Integer, |vectors| &vectors.point_id);
+        let text = vectors.and_then(|vectors| vectors.text.as_deref());
         let rule = Rule {
             point_id,
             rows: &config.rows,
@@ -92,32 +91,38 @@ impl Sweep<'_> {
         let mut candidates = Vec::new();
         let mut sightings = BTreeSet::new();
         let mut settling = 0;
-        let ledger = Ledger::read(&rule, snapshot, self.view.now(), |memory, namespace| {
-            let owner = *known
-                .entry(namespace.clone())
-                .or_insert_with(|| self.owner(namespace));
-            let reason = match owner {
-                Owner::Deleted(at) => Reason::OwnerDeleted { at },
-                Owner::Unknown if self.removes_absent() => {
-                    let sighting = Sighting::of_owner(namespace);
-                    let is_settled = self.is_settled(&sighting);
-                    sightings.insert(sighting);
-                    if !is_settled {
-                        settling += 1;
-                        return;
+        let ledger = Ledger::read(
+            &rule,
+            text,
+            snapshot,
+            self.view.now(),
+            |memory, namespace| {
+                let owner = *known
+                    .entry(namespace.clone())
+                    .or_insert_with(|| self.owner(namespace));
+                let reason = match owner {
+                    Owner::Deleted(at) => Reason::OwnerDeleted { at },
+                    Owner::Unknown if self.removes_absent() => {
+                        let sighting = Sighting::of_owner(namespace);
+                        let is_settled = self.is_settled(&sighting);
+                        sightings.insert(sighting);
+                        if !is_settled {
+                            settling += 1;
+                            return;
+                        }
+                        Reason::OwnerUnknown
                     }
-                    Reason::OwnerUnknown
+                    _ => return,
+                };
+                if let Some(id) = memory.id.clone() {
+                    candidates.push(Candidate {
+                        id,
+                        namespace: namespace.clone(),
+                        reason,
+                    });
                 }
-                _ => return,
-            };
-            if let Some(id) = memory.id.clone() {
-                candidates.push(Candidate {
-                    id,
-                    namespace: namespace.clone(),
-                    reason,
-                });
-            }
-        })?;
+            },
+        )?;
         known.retain(|_, owner| *owner == Owner::Living);
         Ok(PartitionRead {
             ledger,

@@ -172,6 +172,13 @@ pub trait VectorReader: Send {
         values: &[String],
     ) -> Result<Vec<(String, Option<PointId>)>, VectorError>;
 
+    /// Those of `ids` that exist, with the payload `keys` asked for; order is not kept.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    fn heads(&self, ids: &[PointId], keys: &[&str]) -> Result<Vec<PointHead>, VectorError>;
+
     /// The vectors that passes compare, of those of `ids` that exist and have one; order is not kept.
     ///
     /// # Errors
@@ -440,6 +447,7 @@ mod tests {
             namespace_key: "ns".into(),
             spelling: None,
             point_id: config::PointRule::Integer,
+            text: None,
         };
         let store = open(&vectors, Access::Read, &Stop::default()).unwrap();
         assert_eq!(store.describe().unwrap().backend, "sqlite");

@@ -112,6 +112,12 @@ impl<S: VectorStore> VectorReader for Spelled<S> {
         }
     }
 
+    fn heads(&self, ids: &[PointId], keys: &[&str]) -> Result<Vec<PointHead>, VectorError> {
+        let mut heads = self.store.heads(ids, keys)?;
+        heads.retain_mut(|head| self.is_read(&mut head.namespace));
+        Ok(heads)
+    }
+
     fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
         self.store.vectors(ids)
     }

@@ -119,11 +119,7 @@ impl VectorReader for QdrantVectors {
                     Selector::Namespace(namespace) => self.is_of(payload, namespace),
                     Selector::All | Selector::WithoutNamespace => true,
                 })
-                .map(|(id, payload)| PointHead {
-                    id,
-                    namespace: self.namespace_of(&payload),
-                    payload: payload::select(&payload, keys),
-                })
+                .map(|(id, payload)| self.head(id, &payload, keys))
                 .collect();
             if heads.is_empty() {
                 ControlFlow::Continue(())
@@ -144,6 +140,22 @@ impl VectorReader for QdrantVectors {
         self.find_in(Some(namespace), key, values)
     }
 
+    fn heads(&self, ids: &[PointId], keys: &[&str]) -> Result<Vec<PointHead>, VectorError> {
+        let asked =
+            self.with_filter_keys(keys.iter().copied().chain([self.namespace_key.as_str()]));
+        let page = page_of(HEAD_BYTES + KEY_BYTES * asked.len() as u64, LARGEST_BATCH);
+        let mut heads = Vec::with_capacity(ids.len());
+        self.get(ids, page, &include(&asked), &false.into(), &mut |point| {
+            let id = convert::from_id(point.id.as_ref())?;
+            let payload = convert::payload(point.payload);
+            if self.is_ours(&payload) {
+                heads.push(self.head(id, &payload, keys));
+            }
+            Ok(())
+        })?;
+        Ok(heads)
+    }
+
     fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
         let Some(params) = self.schema.dense.get(&self.vector) else {
             return Ok(Vec::new());
@@ -160,7 +172,7 @@ impl VectorReader for QdrantVectors {
                 )),
             }
         };
-        let keys = self.filter_keys();
+        let keys = self.with_filter_keys([]);
         let bytes = params.size * 4 + HEAD_BYTES + KEY_BYTES * keys.len() as u64;
         let page = page_of(bytes, LARGEST_BATCH);
         let mut vectors = Vec::with_capacity(ids.len());
@@ -347,10 +359,19 @@ impl QdrantVectors {
         Ok(seen)
     }
 
-    /// The payload keys that say whether a point is the store's.
-    fn filter_keys(&self) -> Vec<&str> {
-        let keys = self.filter.keys.iter();
-        keys.map(|(key, _)| key.as_str()).collect()
+    /// A point without its vectors, from a payload that has the keys.
+    fn head(&self, id: PointId, payload: &Map<String, Value>, keys: &[&str]) -> PointHead {
+        PointHead {
+            id,
+            namespace: self.namespace_of(payload),
+            payload: payload::select(payload, keys),
+        }
+    }
+
+    /// Payload keys to ask for, and those that say whether a point is the store's.
+    fn with_filter_keys<'k>(&'k self, keys: impl IntoIterator<Item = &'k str>) -> Vec<&'k str> {
+        let own = self.filter.keys.iter().map(|(key, _)| key.as_str());
+        keys.into_iter().chain(own).collect()
     }
 
     /// Whether a payload, which has those keys, is of a point of the store.
@@ -375,8 +396,7 @@ impl QdrantVectors {
         keys: &[&str],
         visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
-        let mut keys = keys.to_vec();
-        keys.extend(self.filter_keys());
+        let keys = self.with_filter_keys(keys.iter().copied());
         let bytes = KEY_BYTES * keys.len() as u64;
         self.pages(filter, &include(&keys), bytes, visit)
     }

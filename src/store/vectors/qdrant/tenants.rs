@@ -313,6 +313,19 @@ impl VectorReader for TenantVectors {
         self.of(namespace)?.find_in(None, key, values)
     }
 
+    fn heads(&self, ids: &[PointId], keys: &[&str]) -> Result<Vec<PointHead>, VectorError> {
+        let mut heads = Vec::with_capacity(ids.len());
+        for (name, ids) in Self::by_collection(self.places(ids, false)?) {
+            let namespace = self.spelling.read(&name);
+            let of_one = self.collection(&name)?.heads(&ids, keys)?;
+            heads.extend(of_one.into_iter().map(|head| PointHead {
+                namespace: namespace.clone(),
+                ..head
+            }));
+        }
+        Ok(heads)
+    }
+
     fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
         let mut vectors = Vec::with_capacity(ids.len());
         for (name, ids) in Self::by_collection(self.places(ids, false)?) {

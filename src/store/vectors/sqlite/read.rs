@@ -105,35 +105,12 @@ impl VectorReader for SqliteVectors {
         keys: &[&str],
         visit: &mut dyn FnMut(Vec<PointHead>) -> ControlFlow<()>,
     ) -> Result<u64, VectorError> {
-        let namespace = &self.table.namespace;
-        let payload = match &self.table.payload {
-            Some(payload) if !keys.is_empty() => format!("json({payload})"),
-            _ => "NULL".to_owned(),
-        };
-        let shown = format!(
-            "json_object('namespace', CASE WHEN typeof({namespace}) = 'text' THEN {namespace} END, 'payload', {payload})"
-        );
         let mut unnamed = 0;
-        self.scan(of, shown, &mut |page| {
+        self.scan(of, self.shown(keys), &mut |page| {
             let rows = page.len();
             let heads: Vec<_> = page
                 .into_iter()
-                .filter_map(|(id, shown)| Some((id?, object(shown))))
-                .map(|(id, mut shown)| {
-                    let namespace = match shown.remove("namespace") {
-                        Some(serde_json::Value::String(namespace)) => Some(namespace),
-                        _ => None,
-                    };
-                    let payload = match shown.remove("payload") {
-                        Some(serde_json::Value::Object(payload)) => payload::select(&payload, keys),
-                        _ => serde_json::Map::new(),
-                    };
-                    PointHead {
-                        id,
-                        namespace,
-                        payload,
-                    }
-                })
+                .filter_map(|(id, shown)| Some(head(id?, shown, keys)))
                 .collect();
             unnamed += (rows - heads.len()) as u64;
             if heads.is_empty() {
@@ -172,6 +149,17 @@ impl VectorReader for SqliteVectors {
             ControlFlow::Continue(())
         })?;
         Ok(found)
+    }
+
+    fn heads(&self, ids: &[PointId], keys: &[&str]) -> Result<Vec<PointHead>, VectorError> {
+        self.check_stop()?;
+        let mut heads = Vec::with_capacity(ids.len());
+        self.read_rows(ids, &self.shown(keys), &mut |located, row| {
+            let shown = row.get_ref(0).map_err(failed("read a payload"))?.into();
+            heads.push(head(located.id.clone(), shown, keys));
+            Ok(())
+        })?;
+        Ok(heads)
     }
 
     fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
@@ -251,6 +239,18 @@ fn columns(image: &PointImage) -> Option<Vec<(String, SqlValue)>> {
 }
 
 impl SqliteVectors {
+    /// An expression that gives the namespace of a row and, where some of its keys are wanted, its payload.
+    fn shown(&self, keys: &[&str]) -> String {
+        let namespace = &self.table.namespace;
+        let payload = match &self.table.payload {
+            Some(payload) if !keys.is_empty() => format!("json({payload})"),
+            _ => "NULL".to_owned(),
+        };
+        format!(
+            "json_object('namespace', CASE WHEN typeof({namespace}) = 'text' THEN {namespace} END, 'payload', {payload})"
+        )
+    }
+
     fn dimensions(&self) -> Result<Option<u64>, VectorError> {
         if self.dimensions.get().is_none() {
             let Table { name, vector, .. } = &self.table;
@@ -424,6 +424,24 @@ fn parameter(of: Selector<'_>) -> Option<&str> {
     match of {
         Selector::Namespace(namespace) => Some(namespace),
         Selector::All | Selector::WithoutNamespace => None,
+    }
+}
+
+/// A point without its vectors, from what [`SqliteVectors::shown`] gives.
+fn head(id: PointId, shown: SqlValue, keys: &[&str]) -> PointHead {
+    let mut shown = object(shown);
+    let namespace = match shown.remove("namespace") {
+        Some(Value::String(namespace)) => Some(namespace),
+        _ => None,
+    };
+    let payload = match shown.remove("payload") {
+        Some(Value::Object(payload)) => payload::select(&payload, keys),
+        _ => Map::new(),
+    };
+    PointHead {
+        id,
+        namespace,
+        payload,
     }
 }
 

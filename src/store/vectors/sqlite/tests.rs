@@ -743,6 +743,12 @@ fn ids_that_do_not_exist_are_no_error() {
     ];
     assert_eq!(take(&store, &absent), []);
     assert_eq!(store.vectors(&absent).unwrap(), []);
+    assert_eq!(store.heads(&absent, &["a"]).unwrap(), []);
+    let some = [absent.to_vec(), numbers(2..=3)].concat();
+    assert_eq!(
+        store.heads(&some, &["n"]).unwrap(),
+        heads(&store, Selector::All, &["n"])[1..]
+    );
     store.put_back(&[]).unwrap();
     assert_eq!(world.dump().len(), 3);
 }

@@ -41,6 +41,10 @@ fn shared() -> (Fake, QdrantVectors) {
     (fake, store)
 }
 
+fn seen_of(store: &QdrantVectors) -> serde_json::Map<String, Value> {
+    heads(store, Selector::All, &["doc"]).remove(0).payload
+}
+
 #[test]
 fn points_of_another_kind_are_in_no_answer() {
     let (fake, store) = shared();
@@ -63,6 +67,10 @@ fn points_of_another_kind_are_in_no_answer() {
     assert_eq!(ids, ours);
     let captured: Vec<_> = copies(&store, &all).into_iter().map(|i| i.id).collect();
     assert_eq!(captured, ours);
+    let looked = store.heads(&all, &["doc"]).unwrap();
+    assert!(looked.iter().all(|head| head.payload == seen_of(&store)));
+    let looked: Vec<_> = looked.into_iter().map(|head| head.id).collect();
+    assert_eq!(looked, ours);
     let mut payloads = Vec::new();
     store
         .payloads(&mut |page| {
