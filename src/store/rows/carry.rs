@@ -4,8 +4,9 @@
 //! minimum. A sum is handed back by subtracting, so that what was used since stays counted; a time only where it still
 //! is the one that was taken over.
 
-use super::mapping::{BoundRole, Mapping};
+use super::mapping::Mapping;
 use super::marks::moment;
+use super::source::BoundRole;
 use super::value;
 use crate::clock::Timestamp;
 use crate::memory::{Moment, Role, TimeToLive};

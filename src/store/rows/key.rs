@@ -5,8 +5,8 @@
 use rusqlite::Connection;
 
 use super::RowError;
-use super::mapping::find_column;
 use super::schema::{Table, quoted};
+use super::source::find_column;
 use super::value::{self, Affinity};
 use crate::memory::MemoryId;
 use crate::store::composite;

@@ -1,7 +1,5 @@
-//! What the columns of the memories mean: the configured mapping, bound to the schema that is really there.
-//!
-//! Every name is checked against the live schema when it is bound, so that a misspelt column stops before any write
-//! and says what there is instead. Views and virtual tables are refused: their rows are not their own.
+//! What the columns of the memories mean: the configured mapping, bound to the schema that is really there, and what it
+//! makes of a row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,11 +10,11 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use super::key::Key;
-use super::reader::message_of;
-use super::schema::{self, Table, quoted};
+use super::schema::{Table, quoted};
+use super::source::{BoundRole, bind_condition, bind_source, find_table, require_columns};
 use super::value;
 use super::{RowError, time};
-use crate::config::{self, Origin, Source, TimeFormat};
+use crate::config::{self, Source};
 use crate::memory::{Memory, MemoryId, Namespace, Role, TimeToLive, Version};
 use crate::store::image::{RowImage, SqlValue};
 
@@ -45,18 +43,6 @@ pub(super) struct Mapping {
     essence: Vec<String>,
     /// `SELECT` of id, tenant and the whole row, by id.
     image_sql: String,
-}
-
-/// A role and where it is read from.
-#[derive(Debug)]
-pub(super) struct BoundRole {
-    role: Role,
-    /// The SQL expression.
-    expression: String,
-    /// The column, when the role is a column of its own that can be written.
-    pub(super) column: Option<String>,
-    /// How a time is written there.
-    pub(super) time: TimeFormat,
 }
 
 impl Mapping {
@@ -368,160 +354,4 @@ fn essence(table: &Table, rows: &config::Rows) -> Vec<String> {
     columns.sort_unstable();
     columns.dedup();
     columns
-}
-
-/// Finds an ordinary table.
-pub(super) fn find_table<'a>(
-    conn: &Connection,
-    tables: &'a [Table],
-    name: &str,
-) -> Result<&'a Table, RowError> {
-    if let Some(table) = tables.iter().find(|t| t.name.eq_ignore_ascii_case(name)) {
-        return Ok(table);
-    }
-    if let Some(kind) = schema::other_kind(conn, name)? {
-        return Err(RowError::schema(format!(
-            "{name:?} is a {kind}: the mapping needs the table behind it"
-        )));
-    }
-    Err(RowError::NoTable {
-        table: name.to_owned(),
-        has: tables.iter().map(|table| table.name.clone()).collect(),
-    })
-}
-
-/// Finds a column.
-pub(super) fn find_column<'a>(
-    table: &'a Table,
-    name: &str,
-) -> Result<&'a schema::Column, RowError> {
-    table.column(name).ok_or_else(|| RowError::NoColumn {
-        table: table.name.clone(),
-        column: name.to_owned(),
-        has: table.columns.iter().map(|c| c.name.clone()).collect(),
-    })
-}
-
-/// Checks that a table has these columns, and names all that it lacks at once.
-///
-/// # Errors
-///
-/// When it lacks one.
-pub(super) fn require_columns<'a>(
-    table: &Table,
-    columns: impl Iterator<Item = &'a str>,
-) -> Result<(), RowError> {
-    let mut missing: Vec<&str> = columns
-        .filter(|name| table.column(name).is_none())
-        .collect();
-    missing.sort_unstable();
-    missing.dedup();
-    match missing[..] {
-        [] => Ok(()),
-        [name] => find_column(table, name).map(drop),
-        _ => Err(RowError::NoColumns {
-            table: table.name.clone(),
-            columns: missing.into_iter().map(str::to_owned).collect(),
-            has: table.columns.iter().map(|c| c.name.clone()).collect(),
-        }),
-    }
-}
-
-/// Binds a source. `None` when it is optional and the schema lacks it. The role is filled in by the caller.
-pub(super) fn bind_source(
-    conn: &Connection,
-    table: &Table,
-    source: &Source,
-) -> Result<Option<BoundRole>, RowError> {
-    let bound = |expression, column| BoundRole {
-        role: Role::Content,
-        expression,
-        column,
-        time: source.time.clone(),
-    };
-    let Some(column) = source.column() else {
-        return Ok(bind_sql(conn, table, source)?.map(|expression| bound(expression, None)));
-    };
-    if source.optional && table.column(column).is_none() {
-        return Ok(None);
-    }
-    let column = find_column(table, column)?;
-    let name = quoted(&column.name);
-    if let Origin::Json { path, .. } = &source.origin {
-        return Ok(Some(bound(json_expression(conn, &name, path)?, None)));
-    }
-    let own = (!column.generated).then(|| column.name.clone());
-    Ok(Some(bound(name, own)))
-}
-
-/// The condition that a source says, in the words of SQL: what is not true, NULL too, is not met. `None` where there is
-/// none, or where it is optional and the schema lacks it: then every row meets it.
-fn bind_condition(
-    conn: &Connection,
-    table: &Table,
-    source: Option<&Source>,
-) -> Result<Option<String>, RowError> {
-    let Some(source) = source else {
-        return Ok(None);
-    };
-    let bound = bind_source(conn, table, source)?;
-    Ok(bound.map(|bound| format!("(({}) IS TRUE)", bound.expression)))
-}
-
-/// The expression of a source that is one; `None` when it is none, or is optional and names what the schema lacks.
-fn bind_sql(conn: &Connection, table: &Table, source: &Source) -> Result<Option<String>, RowError> {
-    let Origin::Sql(expression) = &source.origin else {
-        return Ok(None);
-    };
-    let does_not_fit = |why: &str| {
-        RowError::schema(format!(
-            "sql({expression}) does not fit table {:?}: {why}",
-            table.name
-        ))
-    };
-    match is_plain_expression(conn, table, expression) {
-        Ok(true) => Ok(Some(format!("({expression})"))),
-        Ok(false) => Err(does_not_fit("it is not read-only or has parameters")),
-        Err(error) if source.optional && is_missing(&error) => Ok(None),
-        Err(error) => Err(does_not_fit(&message_of(&error))),
-    }
-}
-
-/// Compiles an expression over one row, called `m`. It is one value, and that of the row itself: in a condition nothing
-/// can stand that would make one row of many, such as a bare `max(m.a)`.
-fn is_plain_expression(
-    conn: &Connection,
-    table: &Table,
-    expression: &str,
-) -> rusqlite::Result<bool> {
-    let sql = format!(
-        "SELECT 1 FROM {} AS m WHERE ({expression})",
-        quoted(&table.name)
-    );
-    let statement = conn.prepare(&sql)?;
-    Ok(statement.parameter_count() == 0 && statement.readonly())
-}
-
-/// Whether a statement names a table or a column that is not there.
-fn is_missing(error: &rusqlite::Error) -> bool {
-    let message = message_of(error);
-    message.contains("no such column") || message.contains("no such table")
-}
-
-impl BoundRole {
-    /// The SQL expression that reads it.
-    pub(super) fn expression(&self) -> &str {
-        &self.expression
-    }
-}
-
-/// A value inside the JSON of a column: JSON text, JSON text stored as a BLOB, or JSONB. What is not JSON reads as
-/// NULL, and fails no scan.
-fn json_expression(conn: &Connection, column: &str, path: &str) -> Result<String, RowError> {
-    conn.query_row("SELECT json_extract('{}', ?1)", [path], |_| Ok(()))
-        .map_err(|_| RowError::schema(format!("{path:?} is not a JSON path")))?;
-    let path = path.replace('\'', "''");
-    Ok(format!(
-        "CASE WHEN json_valid({column}, 9) THEN json_extract({column}, '{path}') END"
-    ))
 }

@@ -11,8 +11,9 @@ use std::collections::btree_map::Entry;
 use rusqlite::{OptionalExtension, TransactionBehavior};
 
 use super::loose::Scan;
-use super::mapping::{BoundRole, Mapping};
+use super::mapping::Mapping;
 use super::schema::quoted;
+use super::source::BoundRole;
 use super::writer::{Fate, Writer, refused};
 use super::{RowError, time, value};
 use crate::failpoint::{Failpoint, hit};

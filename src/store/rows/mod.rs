@@ -35,6 +35,7 @@ mod reader;
 mod restore;
 mod schema;
 mod scrub;
+mod source;
 mod text_index;
 pub mod time;
 mod value;

@@ -11,7 +11,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::mapping::{bind_source, find_table, require_columns};
+use super::source::{bind_source, find_table, require_columns};
 use super::{RowError, open, schema, time, value};
 use crate::clock::Timestamp;
 use crate::config;
