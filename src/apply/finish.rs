@@ -1,10 +1,10 @@
 //! Steps 3 to 6 of a batch whose intents are written, whether by this run or by one that was killed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::config::Source;
 use crate::failpoint::{Failpoint, hit};
-use crate::memory::{PointId, Role};
+use crate::memory::{MemoryId, Namespace, PointId, Role};
 use crate::pace::Pace;
 use crate::state::{Intent, IntentId, Settled, SkipReason, State};
 use crate::store::image::{PointImage, RowImage};
@@ -72,7 +72,8 @@ pub(super) fn remove_points(
     }
 }
 
-/// Removes the rows but those whose owner has come back while the points went, or that have a point which was left.
+/// Removes the rows but those whose owner has come back, or became another one, while the points went, or that have a
+/// point which was left.
 fn remove_unless_revived(
     job: &Job<'_>,
     writer: &mut Writer,
@@ -81,10 +82,17 @@ fn remove_unless_revived(
     left: &BTreeSet<PointId>,
 ) -> Result<Vec<Fate>, ApplyError> {
     let owners = job.owners_for(written.iter().map(|written| written.intent.reason))?;
+    let moved = moved(writer, written)?;
     let still_so = |written: &Written| {
         let namespace = written.intent.namespace.as_ref();
         let has_left = written.intent.points.iter().any(|id| left.contains(id));
+        let has_moved = written
+            .intent
+            .memory
+            .as_ref()
+            .is_some_and(|id| moved.contains(id));
         !has_left
+            && !has_moved
             && namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason))
     };
     if written.iter().all(still_so) {
@@ -99,6 +107,26 @@ fn remove_unless_revived(
         });
     }
     Ok(fates)
+}
+
+/// The memories that are there and not of the owner any more whose they were, or no memories: both may stand in other
+/// rows than their own.
+fn moved(writer: &Writer, written: &[Written]) -> Result<HashSet<MemoryId>, ApplyError> {
+    let intents = written.iter().map(|written| &written.intent);
+    let owners: HashMap<&MemoryId, &Namespace> = intents
+        .filter_map(|intent| Some((intent.memory.as_ref()?, intent.namespace.as_ref()?)))
+        .collect();
+    let ids: Vec<MemoryId> = owners.keys().map(|id| (*id).clone()).collect();
+    let mut moved = HashSet::new();
+    for memory in writer.memories(&[], &ids)? {
+        if let Some(id) = memory.id
+            && let Some(owner) = owners.get(&id)
+            && (memory.is_other || memory.namespace.as_ref() != Some(owner))
+        {
+            moved.insert(id);
+        }
+    }
+    Ok(moved)
 }
 
 fn remove_rows(

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::failpoint::{Failpoint, hit};
-use crate::memory::{MemoryId, Namespace, PointId, Role};
+use crate::memory::{MemoryId, Namespace, PointId, Role, Version};
 use crate::pace::Pace;
 use crate::plan::{Action, Target};
 use crate::report::{Applied, count};
@@ -171,7 +171,7 @@ fn judge(
     let units = units(writer, batch, &wanted)?;
     wanted.truncate(units.len());
     let Looked {
-        present,
+        versions,
         points,
         unclear,
     } = points_of(job, writer, &wanted)?;
@@ -180,8 +180,8 @@ fn judge(
         // Of these nobody could see the points gone.
         let is_unclear = going(doomed.action, target).any(|id| unclear.contains(id));
         match unit {
-            None if !present.contains(&target.memory.id) => Judged::Gone,
-            Some(unit) if !is_unclear && is_expected(target, &unit) => {
+            None if !versions.contains_key(&target.memory.id) => Judged::Gone,
+            Some(unit) if !is_unclear && is_expected(target, &unit, &versions) => {
                 let ids = going(doomed.action, target)
                     .flat_map(|id| points.get(id).into_iter().flatten())
                     .filter(|point| !kept.has(point))
@@ -243,14 +243,12 @@ fn going<'a>(action: &Action, target: &'a Target) -> impl Iterator<Item = &'a Me
     members.filter(move |_| goes)
 }
 
-fn is_expected(target: &Target, unit: &Unit) -> bool {
-    unit.root.version() == target.memory.version
-        && unit.behind.len() == target.behind.len()
-        && unit
-            .behind
-            .iter()
-            .zip(&target.behind)
-            .all(|(row, expected)| row.version() == expected.version)
+/// Whether the memories are as the plan has them. Their copies were taken before their versions were read, and are
+/// compared once more when they are removed.
+fn is_expected(target: &Target, unit: &Unit, versions: &HashMap<MemoryId, Version>) -> bool {
+    let mut expected = std::iter::once(&target.memory).chain(&target.behind);
+    unit.behind.len() == target.behind.len()
+        && expected.all(|expected| versions.get(&expected.id) == Some(&expected.version))
 }
 
 fn intent(action: &Action, target: &Target, unit: Unit, points: Vec<PointId>) -> Intent {
@@ -281,8 +279,8 @@ type PointsOf = HashMap<MemoryId, Vec<PointId>>;
 
 /// The memories of a batch, looked up.
 struct Looked {
-    /// Those that exist.
-    present: HashSet<MemoryId>,
+    /// What those that exist are now.
+    versions: HashMap<MemoryId, Version>,
     /// Their points by the rule of the store.
     points: PointsOf,
     /// Those with a point that nobody can name.
@@ -300,13 +298,13 @@ fn points_of(job: &Job<'_>, writer: &mut Writer, wanted: &[Wanted]) -> Result<Lo
     let mut unclear = HashSet::new();
     let mut linked: HashMap<(Namespace, String), HashMap<String, MemoryId>> = HashMap::new();
     let memories = writer.memories(&[Role::Point], &ids)?;
-    let present = memories
-        .iter()
-        .filter_map(|memory| memory.id.clone())
+    let versions = ids.iter().cloned().zip(writer.versions(&ids)?);
+    let versions = versions
+        .filter_map(|(id, version)| Some((id, version?)))
         .collect();
     let (Some(config), Some(vectors)) = (&job.stores.config.vectors, job.vectors()) else {
         return Ok(Looked {
-            present,
+            versions,
             points,
             unclear,
         });
@@ -358,7 +356,7 @@ fn points_of(job: &Job<'_>, writer: &mut Writer, wanted: &[Wanted]) -> Result<Lo
         }
     }
     Ok(Looked {
-        present,
+        versions,
         points,
         unclear,
     })

@@ -86,10 +86,26 @@ impl RowImage {
         fingerprint(self.columns.iter().map(|(_, value)| value))
     }
 
-    /// The same over some of its columns, in the order given; those that it does not have are left out.
+    /// The same over this row and values that were read with it.
     #[must_use]
-    pub fn version_of(&self, columns: &[String]) -> Version {
-        fingerprint(columns.iter().filter_map(|column| self.get(column)))
+    pub fn version_with<'a>(&'a self, read: impl IntoIterator<Item = &'a SqlValue>) -> Version {
+        fingerprint(self.columns.iter().map(|(_, value)| value).chain(read))
+    }
+
+    /// The same over some of its columns, in the order given, and over values that were read with it; columns that it does
+    /// not have are left out.
+    #[must_use]
+    pub fn version_of<'a>(
+        &'a self,
+        columns: &'a [String],
+        read: impl IntoIterator<Item = &'a SqlValue>,
+    ) -> Version {
+        fingerprint(
+            columns
+                .iter()
+                .filter_map(|column| self.get(column))
+                .chain(read),
+        )
     }
 }
 

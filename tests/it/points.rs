@@ -8,6 +8,9 @@ use rusqlite::params;
 
 use crate::support::{BACKENDS, Backend, DAY, Output, Points, World, now, open, point_id};
 
+/// Memories that are removed at once, at the most.
+const AT_ONCE: usize = 500;
+
 fn vectors(world: &World) -> rusqlite::Connection {
     match &world.points {
         Points::Sqlite(path) => open(path),
@@ -211,6 +214,59 @@ fn a_vector_written_between_the_copy_and_the_removal_stays() {
             };
             assert_eq!((world.ids(), world.point_rows()), (rest.clone(), rest));
         }
+    }
+}
+
+/// A memory gets another owner by a row of another table, after it was planned and before its removal, or is used: it
+/// stays, and so does its point.
+#[test]
+fn a_memory_whose_owner_changes_elsewhere_stays() {
+    for backend in BACKENDS {
+        let mut world = World::new(backend);
+        world.configure(
+            "type = \"memory_type\"\n",
+            "type = \"memory_type\"\ntenant = \"sql((SELECT o.user_id FROM owning o WHERE o.memory_id = m.id))\"\n\
+             uses = \"sql((SELECT count(*) FROM reads r WHERE r.memory_id = m.id))\"\n",
+        );
+        for user in ["ana", "bea"] {
+            world.user(user, None);
+        }
+        world.configure(
+            "[pass.orphans]",
+            "[guard]\nmax_fraction = 1.0\n[pass.orphans]",
+        );
+        let many: Vec<i64> = (0..=AT_ONCE)
+            .map(|_| world.row("ana", now() - 40 * DAY, Some(7)))
+            .collect();
+        let points: Vec<_> = many.iter().map(|id| ("user:ana".to_owned(), *id)).collect();
+        world.put(&points);
+        let db = world.rows();
+        db.execute_batch(
+            "CREATE TABLE owning(memory_id INTEGER PRIMARY KEY, user_id TEXT); CREATE TABLE reads(memory_id INTEGER);
+             INSERT INTO owning SELECT id, user_id FROM memories",
+        )
+        .unwrap();
+        let before = world.all_points();
+        let night = held_before_the_points_go(&world, "ttl");
+        // Two of which the points are about to go, and the one that is looked at later.
+        let [gets_another, is_nobodys, is_used] = [many[0], many[1], many[AT_ONCE]];
+        let moves = "UPDATE owning SET user_id = 'bea' WHERE memory_id = ?1";
+        db.execute(moves, [gets_another]).unwrap();
+        db.execute("DELETE FROM owning WHERE memory_id = ?1", [is_nobodys])
+            .unwrap();
+        db.execute("INSERT INTO reads VALUES (?1)", [is_used])
+            .unwrap();
+        let ttl = end_of(night).expect(3).pass("ttl");
+        assert_eq!(ttl["skipped"]["delete"], 3, "{backend:?}: {ttl:#}");
+        let left: BTreeSet<i64> = [gets_another, is_nobodys, is_used].into();
+        assert_eq!(world.ids(), left, "{backend:?}: {ttl:#}");
+        let after = world.all_points();
+        assert_eq!(after.len(), 3, "{backend:?}");
+        assert!(
+            after
+                .iter()
+                .all(|(id, point)| before.get(id) == Some(point))
+        );
     }
 }
 

@@ -9,7 +9,6 @@ use super::mapping::{Mapping, Namespaces};
 use super::value;
 use crate::memory::{MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
-use crate::store::image::RowImage;
 
 /// A memory that another one replaced.
 #[derive(Debug, Clone)]
@@ -170,10 +169,11 @@ impl<'a> Chains<'a> {
         match self.known.entry(id.clone()) {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(unknown) => {
-                let found =
-                    self.mapping
-                        .fetch_with_namespace(self.conn, id, &mut self.namespaces)?;
-                let found = found.map(|(row, namespace): (RowImage, _)| (namespace, row.version()));
+                let found = self.mapping.find(self.conn, id, &mut self.namespaces)?;
+                let found = found.map(|found| {
+                    let version = found.version();
+                    (found.namespace, version)
+                });
                 Ok(unknown.insert(found).clone())
             }
         }

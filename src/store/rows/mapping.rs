@@ -14,7 +14,7 @@ use super::schema::{Table, quoted};
 use super::source::{BoundRole, bind_condition, bind_source, find_table, require_columns};
 use super::value;
 use super::{RowError, time};
-use crate::config::{self, Source};
+use crate::config::{self, Origin, Source};
 use crate::memory::{Memory, MemoryId, Namespace, Role, TimeToLive, Version};
 use crate::store::image::{RowImage, SqlValue};
 
@@ -41,8 +41,36 @@ pub(super) struct Mapping {
     ttl_unit: Duration,
     /// The columns that say what a memory is, apart from its use.
     essence: Vec<String>,
-    /// `SELECT` of id, tenant and the whole row, by id.
+    /// What is read of a memory by an expression: it may stand in other rows.
+    readings: Vec<Reading>,
+    /// `SELECT` of id, tenant, the readings and the whole row, by id.
     image_sql: String,
+}
+
+/// An expression that says something of a memory.
+#[derive(Debug)]
+struct Reading {
+    expression: String,
+    /// Whether it says what the memory is, and not when or how often it was used.
+    is_essence: bool,
+}
+
+/// A memory as it stands in the database.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Its row.
+    pub(super) row: RowImage,
+    /// Whose it is.
+    pub(super) namespace: Option<Namespace>,
+    /// What the readings gave, in their order.
+    read: Vec<SqlValue>,
+}
+
+impl Found {
+    /// Changes whenever the row or what was read with it does.
+    pub(super) fn version(&self) -> Version {
+        self.row.version_with(&self.read)
+    }
 }
 
 impl Mapping {
@@ -95,16 +123,20 @@ impl Mapping {
                 });
             }
         }
-        let essence = essence(table, rows);
+        let readings = readings(conn, table, rows)?;
+        let tenant_expression = tenant.as_deref().unwrap_or("NULL").to_owned();
+        let mut list = vec![id.expression(), tenant_expression];
+        list.extend(readings.iter().map(|reading| reading.expression.clone()));
         let image_sql = format!(
-            "SELECT {}, {}, {} FROM {} AS m WHERE {}",
-            id.expression(),
-            tenant.as_deref().unwrap_or("NULL"),
+            "SELECT {}, {} FROM {} AS m WHERE {}",
+            list.join(", "),
             table.image_list(),
             quoted(&table.name),
             id.condition(1),
         );
         Ok(Self {
+            readings,
+            essence: essence(table, rows),
             id,
             filter: bind_condition(conn, table, rows.filter.as_ref())?,
             live: bind_condition(conn, table, rows.live.as_ref())?,
@@ -115,7 +147,6 @@ impl Mapping {
             partition_tenant: partition_tenant.cloned(),
             roles,
             ttl_unit: rows.ttl_unit,
-            essence,
             image_sql,
         })
     }
@@ -131,8 +162,25 @@ impl Mapping {
     }
 
     /// A fingerprint of what a memory is: all that a plan to keep it in another one's stead rests on.
-    pub(super) fn essence(&self, row: &RowImage) -> Version {
-        row.version_of(&self.essence)
+    pub(super) fn essence(&self, found: &Found) -> Version {
+        let read = self.readings.iter().zip(&found.read);
+        let read = read.filter_map(|(reading, value)| reading.is_essence.then_some(value));
+        found.row.version_of(&self.essence, read)
+    }
+
+    /// The versions of the memories of `ids`, in the same order; `None` for those that do not exist.
+    pub(super) fn versions(
+        &self,
+        conn: &Connection,
+        ids: &[MemoryId],
+    ) -> Result<Vec<Option<Version>>, RowError> {
+        let mut namespaces = self.namespaces();
+        let mut version = |id| {
+            let found = self.find(conn, id, &mut namespaces)?;
+            Ok(found.map(|found| found.version()))
+        };
+        let versions: rusqlite::Result<_> = ids.iter().map(&mut version).collect();
+        versions.map_err(RowError::sqlite("read memories"))
     }
 
     /// What a stored life says.
@@ -254,8 +302,8 @@ impl Mapping {
         id: &MemoryId,
     ) -> rusqlite::Result<Option<RowImage>> {
         let mut namespaces = self.namespaces();
-        let found = self.fetch_with_namespace(conn, id, &mut namespaces)?;
-        Ok(found.map(|(image, _)| image))
+        let found = self.find(conn, id, &mut namespaces)?;
+        Ok(found.map(|found| found.row))
     }
 
     /// Reads memories by id, in the order of `ids`; those that do not exist are left out.
@@ -285,19 +333,25 @@ impl Mapping {
         read().map_err(RowError::sqlite("read memories"))
     }
 
-    /// Reads the whole row of a memory, and whose it is.
-    pub(super) fn fetch_with_namespace(
+    /// Reads all that is said of a memory, by its exact id.
+    pub(super) fn find(
         &self,
         conn: &Connection,
         id: &MemoryId,
         namespaces: &mut Namespaces<'_>,
-    ) -> rusqlite::Result<Option<(RowImage, Option<Namespace>)>> {
+    ) -> rusqlite::Result<Option<Found>> {
         let mut statement = conn.prepare_cached(&self.image_sql)?;
         let mut rows = statement.query([id])?;
         while let Some(row) = rows.next()? {
             if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
-                let namespace = namespaces.of(row.get_ref(1)?);
-                return Ok(Some((self.table.image(row, 2)?, namespace)));
+                let read = 2..2 + self.readings.len();
+                return Ok(Some(Found {
+                    namespace: namespaces.of(row.get_ref(1)?),
+                    row: self.table.image(row, read.end)?,
+                    read: read
+                        .map(|column| Ok(row.get_ref(column)?.into()))
+                        .collect::<rusqlite::Result<_>>()?,
+                }));
             }
         }
         Ok(None)
@@ -330,19 +384,49 @@ impl Namespaces<'_> {
     }
 }
 
+/// Whether a role says when or how often a memory was used, and not what it is.
+fn is_of_use(role: Role) -> bool {
+    matches!(
+        role,
+        Role::CreatedAt
+            | Role::UpdatedAt
+            | Role::LastUsedAt
+            | Role::ConfirmedAt
+            | Role::Uses
+            | Role::Salience
+    )
+}
+
+/// What the sources of memories read by an expression, which the row alone does not tell.
+fn readings(
+    conn: &Connection,
+    table: &Table,
+    rows: &config::Rows,
+) -> Result<Vec<Reading>, RowError> {
+    let conditions = [&rows.tenant, &rows.filter, &rows.live, &rows.point];
+    let conditions = conditions
+        .into_iter()
+        .flatten()
+        .map(|source| (source, true));
+    let roles = rows.roles.iter();
+    let sources = conditions.chain(roles.map(|(role, source)| (source, !is_of_use(*role))));
+    let mut readings = Vec::new();
+    for (source, is_essence) in sources {
+        if matches!(source.origin, Origin::Sql(_))
+            && let Some(bound) = bind_source(conn, table, source)?
+        {
+            readings.push(Reading {
+                expression: bound.expression,
+                is_essence,
+            });
+        }
+    }
+    Ok(readings)
+}
+
 /// The columns, as the schema spells them, of everything about a memory but when and how often it was used.
 fn essence(table: &Table, rows: &config::Rows) -> Vec<String> {
-    let roles = rows.roles.iter().filter(|(role, _)| {
-        !matches!(
-            role,
-            Role::CreatedAt
-                | Role::UpdatedAt
-                | Role::LastUsedAt
-                | Role::ConfirmedAt
-                | Role::Uses
-                | Role::Salience
-        )
-    });
+    let roles = rows.roles.iter().filter(|(role, _)| !is_of_use(*role));
     let conditions = [&rows.tenant, &rows.filter, &rows.live, &rows.point];
     let sources = roles
         .map(|(_, source)| source)

@@ -259,11 +259,11 @@ impl Writer {
             let stands = stands.map_err(RowError::sqlite("read the memory that stays"))?;
             return Ok(if stands { Ok(None) } else { Err(()) });
         };
-        let row = mapping
-            .fetch(&self.conn, &survivor.id)
+        let found = mapping
+            .find(&self.conn, &survivor.id, &mut mapping.namespaces())
             .map_err(RowError::sqlite("read the memory that stays"))?;
-        let row = row.filter(|row| mapping.essence(row) == survivor.essence);
-        Ok(row.map(Some).ok_or(()))
+        let found = found.filter(|found| mapping.essence(found) == survivor.essence);
+        Ok(found.map(|found| Some(found.row)).ok_or(()))
     }
 
     /// Whether a memory is there, is not hidden behind another one, and is of the same owner as one that is to be hidden
@@ -271,19 +271,17 @@ impl Writer {
     fn stands(&self, by: &MemoryId, hidden: &RowImage) -> rusqlite::Result<bool> {
         let mapping = &self.bound.mapping;
         let mut namespaces = mapping.namespaces();
-        let Some((row, namespace)) =
-            mapping.fetch_with_namespace(&self.conn, by, &mut namespaces)?
-        else {
+        let Some(stays) = mapping.find(&self.conn, by, &mut namespaces)? else {
             return Ok(false);
         };
         let Some(id) = mapping.id.of(hidden) else {
             return Ok(false);
         };
-        let theirs = mapping.fetch_with_namespace(&self.conn, &id, &mut namespaces)?;
+        let theirs = mapping.find(&self.conn, &id, &mut namespaces)?;
         let is_blank = |role| {
             let value = mapping
                 .role(role)
-                .and_then(|role| row.get(role.column.as_deref()?));
+                .and_then(|role| stays.row.get(role.column.as_deref()?));
             value.is_none_or(|value| match role {
                 Role::SupersededBy => {
                     value::reference_of(value::as_ref(value), mapping.id.affinity).is_none()
@@ -291,8 +289,8 @@ impl Writer {
                 _ => value::is_blank(value::as_ref(value)) || *value == SqlValue::Integer(0),
             })
         };
-        Ok(namespace.is_some()
-            && theirs.is_some_and(|(_, theirs)| theirs == namespace)
+        Ok(stays.namespace.is_some()
+            && theirs.is_some_and(|theirs| theirs.namespace == stays.namespace)
             && is_blank(Role::SupersededBy)
             && is_blank(Role::DeletedAt))
     }

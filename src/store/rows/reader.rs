@@ -124,8 +124,8 @@ impl Bound {
         let Some(id) = self.mapping.id.of(row) else {
             return Ok(None);
         };
-        let found = self.mapping.fetch_with_namespace(conn, &id, namespaces)?;
-        Ok(found.and_then(|(_, namespace)| namespace))
+        let found = self.mapping.find(conn, &id, namespaces)?;
+        Ok(found.and_then(|found| found.namespace))
     }
 
     /// Compiles every statement that reads memories.
@@ -445,19 +445,14 @@ impl Snapshot {
         self.bound().mapping.memories(&self.conn, roles, ids)
     }
 
-    /// The versions of the rows of `ids`, in the same order; `None` for those that do not exist.
+    /// The versions of the memories of `ids`, in the same order; `None` for those that do not exist. One changes with the
+    /// row and with what an expression of the mapping reads of it elsewhere, such as its owner.
     ///
     /// # Errors
     ///
     /// When a row cannot be read.
     pub fn versions(&self, ids: &[MemoryId]) -> Result<Vec<Option<Version>>, RowError> {
-        let bound = self.bound();
-        let version = |id| {
-            let row = bound.mapping.fetch(&self.conn, id)?;
-            Ok(row.map(|row| row.version()))
-        };
-        let versions: rusqlite::Result<_> = ids.iter().map(version).collect();
-        versions.map_err(RowError::sqlite("read memories"))
+        self.bound().mapping.versions(&self.conn, ids)
     }
 
     /// What the memories of `ids` are, apart from when and how often they were used, in the same order; `None` for those
@@ -468,11 +463,12 @@ impl Snapshot {
     /// When a row cannot be read.
     pub fn essences(&self, ids: &[MemoryId]) -> Result<Vec<Option<Version>>, RowError> {
         let bound = self.bound();
-        let essence = |id| {
-            let row = bound.mapping.fetch(&self.conn, id)?;
-            Ok(row.map(|row| bound.mapping.essence(&row)))
+        let mut namespaces = bound.mapping.namespaces();
+        let mut essence = |id| {
+            let found = bound.mapping.find(&self.conn, id, &mut namespaces)?;
+            Ok(found.map(|found| bound.mapping.essence(&found)))
         };
-        let essences: rusqlite::Result<_> = ids.iter().map(essence).collect();
+        let essences: rusqlite::Result<_> = ids.iter().map(&mut essence).collect();
         essences.map_err(RowError::sqlite("read memories"))
     }
 

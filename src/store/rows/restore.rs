@@ -289,12 +289,14 @@ impl Writer {
                 reason,
             })
         };
-        let Some(now) = mapping.fetch(&self.conn, &survivor.id)? else {
+        let mut namespaces = mapping.namespaces();
+        let Some(found) = mapping.find(&self.conn, &survivor.id, &mut namespaces)? else {
             return Ok(left(LeftReason::Gone));
         };
-        if mapping.essence(&now) != survivor.essence {
+        if mapping.essence(&found) != survivor.essence {
             return Ok(left(LeftReason::Changed));
         }
+        let now = found.row;
         let back = mapping.handed_back(&now, stays, gone, others);
         let (columns, values): (Vec<_>, Vec<_>) = back.set.iter().cloned().unzip();
         let refused = if columns.is_empty() {

@@ -23,7 +23,7 @@ use super::schema::Table;
 use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::failpoint::{Failpoint, hit};
-use crate::memory::{Memory, MemoryId, Role};
+use crate::memory::{Memory, MemoryId, Role, Version};
 use crate::store::image::{RowImage, SqlValue, Unit};
 use crate::store::sqlite::Access;
 
@@ -148,6 +148,15 @@ impl Writer {
     /// When a row cannot be read.
     pub fn memories(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Memory>, RowError> {
         self.bound.mapping.memories(&self.conn, roles, ids)
+    }
+
+    /// The versions of the memories of `ids`, in the same order; `None` for those that do not exist.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be read.
+    pub fn versions(&self, ids: &[MemoryId]) -> Result<Vec<Option<Version>>, RowError> {
+        self.bound.mapping.versions(&self.conn, ids)
     }
 
     /// Finds out whether the file can be written at all: takes the write lock, prepares a write that changes nothing,

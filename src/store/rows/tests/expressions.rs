@@ -79,6 +79,42 @@ fn an_expression_that_may_be_missing_reads_as_null_and_another_one_stops() {
 }
 
 #[test]
+fn a_memory_is_another_one_when_what_is_read_elsewhere_changes() {
+    let world = World::new(SCHEMA)
+        .tenant(OWNER)
+        .role(Role::Content, "text")
+        .role(
+            Role::LastUsedAt,
+            "sql((SELECT max(l.at) FROM log l WHERE l.memory_id = m.id)):text",
+        );
+    let both = || {
+        let versions = world.read(|s| s.versions(&[n(10), n(11)]));
+        let essences = world.read(|s| s.essences(&[n(10), n(11)]));
+        assert_eq!(world.writer().versions(&[n(10), n(11)]).unwrap(), versions);
+        (versions, essences)
+    };
+    let (versions, essences) = both();
+    assert_eq!(both(), (versions.clone(), essences.clone()));
+    let app = world.app();
+    app.execute_batch("INSERT INTO log VALUES (10, '2026-03-01 00:00:00')")
+        .unwrap();
+    let (used, same) = both();
+    assert_eq!(
+        (used[0] == versions[0], used[1] == versions[1]),
+        (false, true)
+    );
+    assert_eq!(
+        same, essences,
+        "that it was used makes no other memory of it"
+    );
+    app.execute_batch("UPDATE users SET name = 'bea' WHERE id = 1")
+        .unwrap();
+    let (moved, other) = both();
+    assert_eq!((moved[0] == used[0], moved[1] == used[1]), (false, true));
+    assert_eq!((other[0] == same[0], other[1] == same[1]), (false, true));
+}
+
+#[test]
 fn what_an_expression_reads_is_never_written() {
     let world = World::new(SCHEMA)
         .role(Role::Uses, "sql(m.a)")
