@@ -16,12 +16,14 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::fold::{fold, hash32};
 use super::units::{self, UnitId};
-use super::wording::{RawRewording, Rewording};
+use super::wording::Rewording;
+use raw::{Raw, RawNegators, RawTime};
+
+mod raw;
 
 /// The languages, in the order in which a tie is decided.
 const FILES: [(&str, &str); 3] = [
@@ -155,84 +157,6 @@ pub(crate) struct Lexicon {
     pub(crate) suffixes: HashMap<String, String>,
     pub(crate) implied: Vec<u32>,
     pub(crate) rewording: Rewording,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    stemmer: String,
-    decimal: String,
-    function: String,
-    indefinite: String,
-    fillers: String,
-    light: String,
-    negators: RawNegators,
-    contractions: HashMap<String, String>,
-    suffixes: HashMap<String, String>,
-    qualifiers: toml::Table,
-    words: RawWords,
-    rewording: RawRewording,
-    opposites: RawOpposites,
-    numbers: HashMap<String, u64>,
-    ordinals: RawOrdinals,
-    time: RawTime,
-    units: HashMap<String, String>,
-    versions: RawVersions,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawNegators {
-    not: String,
-    none: String,
-    never: String,
-    without: String,
-    implied: String,
-    harmless: String,
-    ends: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawWords {
-    lemmas: String,
-    same: String,
-    kinds: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawOpposites {
-    pairs: String,
-    against: String,
-    exclusive: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawOrdinals {
-    words: String,
-    suffixes: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTime {
-    weekdays: String,
-    weekdays_short: String,
-    months: String,
-    months_short: String,
-    relative: String,
-    am: String,
-    pm: String,
-    hour_marks: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawVersions {
-    before: String,
-    identifiers: String,
 }
 
 /// Months and weekdays that are everyday words as well.
