@@ -166,95 +166,94 @@ const FOREIGN: &[&str] = &[
     include_str!("presets/foreign/sqlcipher.toml"),
 ];
 
+/// A preset of `presets/NAME.toml` and, where it has tables, of a file with their schema.
+macro_rules! preset {
+    ($name:literal, $description:literal) => {
+        preset!($name, $description, ddl = "")
+    };
+    ($name:literal, $description:literal, schema $file:literal) => {
+        preset!(
+            $name,
+            $description,
+            ddl = include_str!(concat!("presets/", $file, ".sql"))
+        )
+    };
+    ($name:literal, $description:literal, ddl = $ddl:expr) => {
+        Preset {
+            name: $name,
+            description: $description,
+            toml: include_str!(concat!("presets/", $name, ".toml")),
+            ddl: $ddl,
+        }
+    };
+}
+
 /// Every preset, by name.
 pub const ALL: &[Preset] = &[
-    Preset {
-        name: "bitemporal",
-        description: "memories with a time of validity; ending one keeps it as history",
-        toml: include_str!("presets/bitemporal.toml"),
-        ddl: include_str!("presets/bitemporal.sql"),
-    },
-    Preset {
-        name: "confirmed",
-        description: "facts of one person, confirmed by review, superseded by newer ones",
-        toml: include_str!("presets/confirmed.toml"),
-        ddl: include_str!("presets/confirmed.sql"),
-    },
-    Preset {
-        name: "haystack",
-        description: "Haystack on Qdrant: the point is the memory",
-        toml: include_str!("presets/haystack.toml"),
-        // Nothing but the collection.
-        ddl: "",
-    },
-    Preset {
-        name: "langchain",
-        description: "LangChain on Qdrant (Python, JavaScript, n8n): the point is the memory",
-        toml: include_str!("presets/langchain.toml"),
-        // Nothing but the collection.
-        ddl: "",
-    },
-    Preset {
-        name: "langgraph-sqlite",
-        description: "the SqliteStore of LangGraph, with its vectors in a side table",
-        toml: include_str!("presets/langgraph-sqlite.toml"),
-        ddl: include_str!("presets/langgraph-sqlite.sql"),
-    },
-    Preset {
-        name: "llamaindex",
-        description: "LlamaIndex on Qdrant: the point is the memory",
-        toml: include_str!("presets/llamaindex.toml"),
-        // Nothing but the collection.
-        ddl: "",
-    },
-    Preset {
-        name: "mcp-memory-service",
-        description: "mcp-memory-service with sqlite-vec, from version 8 on",
-        toml: include_str!("presets/mcp-memory-service.toml"),
-        ddl: include_str!("presets/mcp-memory-service.sql"),
-    },
-    Preset {
-        name: "mem0-openmemory",
-        description: "OpenMemory of mem0 (openmemory.db) with Qdrant",
-        toml: include_str!("presets/mem0-openmemory.toml"),
-        ddl: include_str!("presets/mem0-openmemory.sql"),
-    },
-    Preset {
-        name: "mem0-qdrant",
-        description: "mem0 (Python or TypeScript) on a Qdrant server: the point is the memory",
-        toml: include_str!("presets/mem0-qdrant.toml"),
-        ddl: include_str!("presets/mem0-qdrant.sql"),
-    },
-    Preset {
-        name: "open-webui",
-        description: "Open WebUI with Qdrant: the memories of every user in one collection",
-        toml: include_str!("presets/open-webui.toml"),
-        ddl: include_str!("presets/open-webui.sql"),
-    },
-    Preset {
-        name: "open-webui-collections",
-        description: "Open WebUI with Qdrant: a collection for each user (ENABLE_QDRANT_MULTITENANCY_MODE=false)",
-        toml: include_str!("presets/open-webui-collections.toml"),
-        ddl: include_str!("presets/open-webui.sql"),
-    },
-    Preset {
-        name: "openmemory-cavira",
-        description: "OpenMemory of CaviraOSS in its SQLite mode, with a vector for each sector of a memory",
-        toml: include_str!("presets/openmemory-cavira.toml"),
-        ddl: include_str!("presets/openmemory-cavira.sql"),
-    },
-    Preset {
-        name: "salience",
-        description: "memories of many tenants, with salience and a count of accesses",
-        toml: include_str!("presets/salience.toml"),
-        ddl: include_str!("presets/salience.sql"),
-    },
-    Preset {
-        name: "ttl-days",
-        description: "memories of many users with a life in days, and a table of users",
-        toml: include_str!("presets/ttl-days.toml"),
-        ddl: include_str!("presets/ttl-days.sql"),
-    },
+    preset!(
+        "bitemporal",
+        "memories with a time of validity; ending one keeps it as history",
+        schema "bitemporal"
+    ),
+    preset!(
+        "confirmed",
+        "facts of one person, confirmed by review, superseded by newer ones",
+        schema "confirmed"
+    ),
+    preset!("haystack", "Haystack on Qdrant: the point is the memory"),
+    preset!(
+        "langchain",
+        "LangChain on Qdrant (Python, JavaScript, n8n): the point is the memory"
+    ),
+    preset!(
+        "langgraph-sqlite",
+        "the SqliteStore of LangGraph, with its vectors in a side table",
+        schema "langgraph-sqlite"
+    ),
+    preset!(
+        "llamaindex",
+        "LlamaIndex on Qdrant: the point is the memory"
+    ),
+    preset!(
+        "mcp-memory-service",
+        "mcp-memory-service with sqlite-vec, from version 8 on",
+        schema "mcp-memory-service"
+    ),
+    preset!(
+        "mem0-openmemory",
+        "OpenMemory of mem0 (openmemory.db) with Qdrant",
+        schema "mem0-openmemory"
+    ),
+    preset!(
+        "mem0-qdrant",
+        "mem0 (Python or TypeScript) on a Qdrant server: the point is the memory",
+        schema "mem0-qdrant"
+    ),
+    preset!(
+        "open-webui",
+        "Open WebUI with Qdrant: the memories of every user in one collection",
+        schema "open-webui"
+    ),
+    preset!(
+        "open-webui-collections",
+        "Open WebUI with Qdrant: a collection for each user (ENABLE_QDRANT_MULTITENANCY_MODE=false)",
+        schema "open-webui"
+    ),
+    preset!(
+        "openmemory-cavira",
+        "OpenMemory of CaviraOSS in its SQLite mode, with a vector for each sector of a memory",
+        schema "openmemory-cavira"
+    ),
+    preset!(
+        "salience",
+        "memories of many tenants, with salience and a count of accesses",
+        schema "salience"
+    ),
+    preset!(
+        "ttl-days",
+        "memories of many users with a life in days, and a table of users",
+        schema "ttl-days"
+    ),
 ];
 
 /// The preset of a name.
