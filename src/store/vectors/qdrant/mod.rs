@@ -1,8 +1,8 @@
 //! A Qdrant collection over gRPC.
 //!
 //! Mechanics: [`calls`] makes single calls safe (time, retries, stop), [`convert`] translates, [`read`] and [`mod@write`]
-//! put the operations of the trait together from pages and batches that fit one message. [`snapshot`] copies whole
-//! collections, over REST.
+//! put the operations of the trait together from the [`pages`] and batches that fit one message. [`snapshot`] copies
+//! whole collections, over REST.
 //!
 //! Policy: a write counts when the server says Completed and a read afterwards shows it. A point is removed when a read
 //! right before shows it as it was captured: the server has no conditional removal, so what is written between that
@@ -22,11 +22,13 @@ use crate::stop::Stop;
 use super::VectorError;
 use calls::Calls;
 
-pub use read::{Page, payload_of};
+pub use pages::Page;
+pub use read::payload_of;
 
 mod calls;
 pub mod catalog;
 mod convert;
+mod pages;
 mod read;
 pub mod snapshot;
 pub mod tenants;

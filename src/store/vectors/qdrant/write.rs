@@ -17,7 +17,7 @@ use crate::store::traces::Trace;
 use crate::store::vectors::{VectorError, VectorStore};
 
 use super::calls::Failure;
-use super::read::in_batches;
+use super::pages::in_batches;
 use super::{MESSAGE_BYTES, QdrantVectors, convert};
 
 /// Waits before the reads that look again whether removed points are gone, and points put back are there.
