@@ -154,6 +154,28 @@ pub struct Rows {
     pub points_table: Option<String>,
 }
 
+#[cfg(test)]
+impl Rows {
+    /// A table `memories` with a key `id`, of which nothing else is known.
+    pub(crate) fn sample() -> Self {
+        Self {
+            points: None,
+            path: "memory.db".into(),
+            table: "memories".into(),
+            id: vec!["id".into()],
+            filter: None,
+            live: None,
+            point: None,
+            tenant: None,
+            namespace: "user:{tenant}".into(),
+            roles: Vec::new(),
+            ttl_unit: Duration::from_hours(24),
+            children: Vec::new(),
+            points_table: None,
+        }
+    }
+}
+
 /// Rows of another table that belong to a memory: `TABLE[?].COLUMN = COLUMN`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {

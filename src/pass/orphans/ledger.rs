@@ -299,21 +299,7 @@ mod tests {
     }
 
     fn ledger(point_id: &PointRule, memories: &[Memory]) -> Ledger {
-        let rows = config::Rows {
-            points: None,
-            path: "memory.db".into(),
-            table: "memories".into(),
-            id: vec!["id".into()],
-            filter: None,
-            live: None,
-            point: None,
-            tenant: None,
-            namespace: "user:{tenant}".into(),
-            roles: Vec::new(),
-            ttl_unit: std::time::Duration::from_hours(24),
-            children: Vec::new(),
-            points_table: None,
-        };
+        let rows = config::Rows::sample();
         let rule = Rule {
             point_id,
             rows: &rows,

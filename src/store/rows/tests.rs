@@ -43,19 +43,9 @@ impl World {
         conn.pragma_update(None, "foreign_keys", false).unwrap();
         conn.execute_batch(sql).unwrap();
         let rows = config::Rows {
-            points: None,
             path: path.to_str().unwrap().into(),
-            table: "memories".into(),
-            id: vec!["id".into()],
-            filter: None,
-            live: None,
-            point: None,
-            tenant: None,
             namespace: "world:all".into(),
-            roles: Vec::new(),
-            ttl_unit: Duration::from_hours(24),
-            children: Vec::new(),
-            points_table: None,
+            ..config::Rows::sample()
         };
         Self { dir, rows }
     }
