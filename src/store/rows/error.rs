@@ -88,6 +88,9 @@ pub enum RowError {
         /// How many.
         count: u64,
     },
+    /// The owners table is not where the mapping says, or not as it says.
+    #[error(transparent)]
+    Owners(Box<Self>),
     /// The points that are the rows could not be read.
     #[error("read the points that are the rows")]
     Points(#[source] Box<VectorError>),
@@ -175,6 +178,7 @@ impl RowError {
             | Self::NoColumns { .. }
             | Self::Schema { .. }
             | Self::Probe { .. } => RowErrorKind::Schema,
+            Self::Owners(error) => error.kind(),
             Self::Points(error) if error.is_missing() => RowErrorKind::Missing,
             Self::Points(_)
             | Self::Open(
@@ -199,6 +203,15 @@ impl RowError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Owners(error) => match **error {
+                Self::Open(OpenError::Missing { .. } | OpenError::NotAFile { .. }) => {
+                    Some("check store.owners.path")
+                }
+                Self::NoTable { .. } | Self::NoColumn { .. } | Self::NoColumns { .. } => {
+                    Some("check the mapping in store.owners against the schema")
+                }
+                _ => error.hint(),
+            },
             Self::Open(OpenError::Missing { .. } | OpenError::NotAFile { .. }) => {
                 Some("check store.rows.path; hypnos never creates a row database")
             }

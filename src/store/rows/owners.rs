@@ -48,8 +48,17 @@ impl OwnerBook {
     /// When the file, table or a column is missing or cannot be read, when it names nobody ([`RowError::NoOwners`]),
     /// and when it names someone in a way that no namespace can spell.
     pub fn read(owners: &config::Owners, rows_path: &Path) -> Result<Self, RowError> {
-        let conn = open::reader(owners.path.as_deref().unwrap_or(rows_path))?;
-        let book = Self::read_from(&conn, owners)?;
+        let place = owners.path.as_deref();
+        let conn = open::reader(place.unwrap_or(rows_path)).map_err(|error| match place {
+            Some(_) => RowError::Owners(Box::new(error)),
+            None => error,
+        })?;
+        let book = Self::read_from(&conn, owners).map_err(|error| match error {
+            RowError::NoTable { .. } | RowError::NoColumn { .. } | RowError::NoColumns { .. } => {
+                RowError::Owners(Box::new(error))
+            }
+            error => error,
+        })?;
         if book.owners.is_empty() {
             return Err(RowError::NoOwners {
                 table: owners.table.clone(),
