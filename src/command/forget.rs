@@ -176,13 +176,22 @@ fn print(certificate: &Certificate, global: &Global, out: &mut Out) {
     }
 }
 
+fn is_empty(certificate: &Certificate) -> bool {
+    certificate.stores.iter().all(forgetting::Erased::is_empty)
+}
+
+fn headline(certificate: &Certificate) -> String {
+    let namespace = &certificate.namespace;
+    match (certificate.dry_run, is_empty(certificate)) {
+        (false, true) => format!("{namespace}: nothing was found, nothing was erased"),
+        (true, true) => format!("{namespace}: nothing was found, nothing would be erased"),
+        (false, false) => format!("erased {namespace}"),
+        (true, false) => format!("would erase {namespace}"),
+    }
+}
+
 fn show(certificate: &Certificate, out: &mut Out) {
-    let verb = if certificate.dry_run {
-        "would erase"
-    } else {
-        "erased"
-    };
-    out.line(&format!("{verb} {}", certificate.namespace));
+    out.line(&headline(certificate));
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(vec!["store", "what", "where", "count"]);
@@ -199,9 +208,7 @@ fn show(certificate: &Certificate, out: &mut Out) {
     if let Some(column) = table.column_mut(3) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    if certificate.stores.iter().all(forgetting::Erased::is_empty) {
-        out.line("  nothing was found");
-    } else {
+    if !is_empty(certificate) {
         out.lines(&table.to_string());
     }
     for store in &certificate.stores {

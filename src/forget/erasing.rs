@@ -194,7 +194,10 @@ impl Erasing<'_> {
         for file in erasure::files(view, namespace).map_err(|error| failed(&error))? {
             let place = file.path.display().to_string();
             let traces = self.scrub(&file).map_err(|error| failed(&error))?;
-            erased.traces(&place, &traces);
+            // A mirror of points goes with this process.
+            if !self.stores.config.rows.are_points() {
+                erased.traces(&place, &traces);
+            }
         }
         if let Some(vectors) = &self.stores.vectors {
             let traces = vectors.scrub().map_err(|error| failed(&error))?;

@@ -18,7 +18,7 @@ use super::{Cx, PassError, PassName};
 /// What there is of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// Rows of memories, hidden ones included.
+    /// Rows of memories, hidden ones included; none where the points are the rows.
     pub rows: u64,
     /// Points.
     pub points: u64,
@@ -77,7 +77,7 @@ pub fn extent(view: &View<'_>, namespace: &Namespace) -> Result<Extent, PassErro
         extent.rows += found.len() as u64;
     }
     if view.config().rows.are_points() {
-        extent.points = extent.rows;
+        extent.points = std::mem::take(&mut extent.rows);
     } else if let Some(vectors) = view.vectors() {
         for (raw, points) in vectors.namespaces()? {
             extent.points += if is_same(&raw, namespace) { points } else { 0 };

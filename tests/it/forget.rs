@@ -624,3 +624,14 @@ fn of_a_store_with_a_file_per_tenant_the_one_file_is_emptied() {
     let left: Vec<_> = world.all_points().into_values().collect();
     assert!(left.len() == 1 && left[0].namespace.as_deref() == Some("user:bea"));
 }
+
+#[test]
+fn of_nobody_nothing_is_said_to_be_erased() {
+    let world = world(Backend::Sqlite);
+    let told = world.run(&["forget", "user:zed", "--yes"]).expect(0).stdout;
+    assert!(
+        told.starts_with("user:zed: nothing was found, nothing was erased\n"),
+        "{told}"
+    );
+    assert!(!told.contains("erased user:zed"), "{told}");
+}

@@ -310,6 +310,15 @@ fn a_person_asks_forgets_and_answers() {
     assert_eq!(went.len(), 5, "{answered:#?}");
 
     let forgotten = store.run(&["forget", "user:ana", "--yes", "--json"]);
+    let certificate = &forgotten.objects("certificate")[0]["stores"][0];
+    assert!(!forgotten.stdout.contains("mirror"), "{forgotten:#?}");
+    let removed = certificate["removed"].as_array().unwrap();
+    let points: Vec<_> = removed.iter().filter(|it| it["what"] == "points").collect();
+    assert_eq!(points.len(), 1, "{certificate:#}");
+    assert!(
+        removed.iter().all(|it| it["what"] != "rows"),
+        "{certificate:#}"
+    );
     let left = store.memories();
     assert!(
         left.values()
