@@ -31,7 +31,7 @@ pub enum Reason {
     RowGone,
     /// It says the same as the memory that stays.
     Duplicate {
-        /// The cosine of the two, in ten-thousandths; `None` when their texts are the same and nothing was compared.
+        /// The cosine of the two, in ten-thousandths; `None` when their texts are the same, whatever their vectors say.
         cosine_e4: Option<u16>,
     },
     /// Its strength fell under the floor.
@@ -86,7 +86,7 @@ impl fmt::Display for Reason {
             Self::OwnerDeleted { at } => write!(f, "owner deleted at {at}"),
             Self::OwnerUnknown => f.write_str("owner unknown"),
             Self::RowGone => f.write_str("row gone"),
-            Self::Duplicate { cosine_e4: None } => f.write_str("same text"),
+            Self::Duplicate { cosine_e4: None } => f.write_str("the same text"),
             Self::Duplicate {
                 cosine_e4: Some(cosine),
             } => {
@@ -99,7 +99,7 @@ impl fmt::Display for Reason {
             Self::Similar { members } => write!(f, "{members} similar"),
             Self::Void => f.write_str("void by now"),
             Self::Forgotten => f.write_str("its owner is to be forgotten"),
-            Self::Answered { entry } => write!(f, "answer to entry {entry} of the queue"),
+            Self::Answered { entry } => write!(f, "answer to entry #{entry} of the queue"),
         }
     }
 }

@@ -632,3 +632,25 @@ fn a_vector_of_another_text_brings_nothing_together() {
     assert_eq!(asked(&world).len(), 1, "{night:#?}");
     let _ = world.run(&["check"]).expect(0);
 }
+
+#[test]
+fn equal_texts_are_told_as_such_whatever_their_vectors_say() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    for _ in 0..2 {
+        world.memory("ana", now(), None);
+    }
+    world
+        .rows()
+        .execute_batch("UPDATE memories SET content = 'Ana has a canary.'")
+        .unwrap();
+    let dry = world.run(&["--dry-run", "--json"]).expect(0);
+    let reason = &dry.plan("duplicates")["actions"][0]["reason"];
+    assert_eq!(
+        *reason,
+        serde_json::json!({"duplicate": {"cosine_e4": null}}),
+        "{dry:#?}"
+    );
+    let told = world.run(&["--dry-run"]).expect(0).stdout;
+    assert!(told.contains("the same text"), "{told}");
+}

@@ -277,11 +277,13 @@ impl Group<'_> {
             reason = "a cosine, cut to what four digits hold"
         )]
         let e4 = |cosine: f64| (cosine.clamp(0.0, 0.9999) * 10_000.0) as u16;
+        let is_same = gone.letters.is_some() && gone.letters == into.letters;
+        let cosine = self.cosine(fold.gone, fold.into).filter(|_| !is_same);
         Merge {
             gone: gone.id.clone(),
             into: into.id.clone(),
             reason: Reason::Duplicate {
-                cosine_e4: self.cosine(fold.gone, fold.into).map(e4),
+                cosine_e4: cosine.map(e4),
             },
         }
     }
