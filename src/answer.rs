@@ -152,7 +152,10 @@ fn open_entry(state: &StateReader, store: &config::Store, id: i64) -> Result<Ent
         None => Ok(entry),
         Some((answer, at)) => Err(Failure::new(
             Exit::Usage,
-            format!("entry {id} of {} is not open: {answer} at {at}", store.name),
+            format!(
+                "entry #{id} of {} is not open: {answer} at {at}",
+                store.name
+            ),
         )),
     }
 }
@@ -165,7 +168,7 @@ fn is_done(_: &Answered) -> (&'static str, Exit) {
 fn no_entry(store: &config::Store, entry: i64) -> Failure {
     Failure::new(
         Exit::Usage,
-        format!("no entry {entry} in the queue of {}", store.name),
+        format!("no entry #{entry} in the queue of {}", store.name),
     )
     .with_hint("hypnos review lists them")
 }
@@ -221,7 +224,7 @@ impl Answering<'_> {
 }
 
 fn refused(entry: &Entry, verb: &Verb, error: &AnswerError) -> Failure {
-    let message = format!("{} entry {}: {}", verb.as_str(), entry.id, chain(error));
+    let message = format!("{} entry #{}: {}", verb.as_str(), entry.id, chain(error));
     if error.is_usage() {
         return Failure::new(Exit::Usage, message).with_hint(match verb {
             Verb::Replace { .. } => "name the memory that stays with --keep ID",

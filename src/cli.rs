@@ -188,11 +188,14 @@ pub enum Command {
         #[arg(long, value_name = "STORE")]
         store: Vec<String>,
     },
-    /// Show the last runs and what waits
+    /// Show whether all is well, what waits, and the last runs
     Status {
         /// Only this store; may be repeated
         #[arg(long, value_name = "STORE")]
         store: Vec<String>,
+        /// How many runs to list; the last night is always there
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        runs: u32,
     },
     /// List what waits for a person, or answer it
     #[command(args_conflicts_with_subcommands = true)]
@@ -370,6 +373,13 @@ pub struct EvaluateArgs {
     pub errors: bool,
 }
 
+fn entry(text: &str) -> Result<i64, String> {
+    let digits = text.strip_prefix('#').unwrap_or(text);
+    digits
+        .parse()
+        .map_err(|_| "a number, such as 12 or #12".to_owned())
+}
+
 fn similarity(text: &str) -> Result<Similarity, String> {
     text.parse()
         .ok()
@@ -444,7 +454,8 @@ pub enum ReviewVerb {
 /// An entry of the queue.
 #[derive(Debug, Args)]
 pub struct EntryArgs {
-    /// Its number in the list
+    /// Its number in the list, with or without the # (which a shell takes for a comment unless it is quoted)
+    #[arg(value_parser = entry)]
     pub entry: i64,
     /// The store whose queue it is in, where there are several
     #[arg(long, value_name = "STORE")]
@@ -459,6 +470,18 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_entry_is_a_number_with_or_without_its_mark() {
+        for (text, number) in [
+            ("12", Some(12)),
+            ("#12", Some(12)),
+            ("# 12", None),
+            ("", None),
+        ] {
+            assert_eq!(entry(text).ok(), number, "{text:?}");
+        }
     }
 
     #[test]

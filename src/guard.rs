@@ -73,30 +73,36 @@ pub enum Limit {
     Namespace,
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Refusal {
+    /// What the plan is over.
+    #[must_use]
+    pub fn bound(&self) -> String {
         let Self {
             limit,
             removing,
             of,
             namespace,
-            accept,
+            accept: _,
         } = self;
         match (limit, namespace) {
             (Limit::FirstRun, _) => {
-                write!(
-                    f,
-                    "first run on this store: would remove {removing} of {of}"
-                )?;
+                format!("first run on this store: would remove {removing} of {of}")
             }
             (_, Some(namespace)) => {
-                write!(f, "would remove {removing} of the {of} in {namespace}")?;
+                format!("would remove {removing} of the {of} in {namespace}")
             }
-            (_, None) => write!(f, "would remove {removing} of {of} in the store")?,
+            (_, None) => format!("would remove {removing} of {of} in the store"),
         }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "; look at it with --dry-run, and take exactly this plan with --run-now --accept {accept}"
+            "{}; look at it with --dry-run, and take exactly this plan with --run-now --accept {}",
+            self.bound(),
+            self.accept
         )
     }
 }

@@ -50,6 +50,8 @@ pub struct View<'a> {
     gone: Option<&'a Going>,
     /// Whether an earlier pass of the same dry run would change something.
     is_changing: bool,
+    /// Whether an earlier pass of the same dry run would have had the first pair of the store taken.
+    has_first_pair: bool,
 }
 
 /// Memories by row database and id.
@@ -65,6 +67,7 @@ impl<'a> View<'a> {
             sightings,
             gone: None,
             is_changing: false,
+            has_first_pair: false,
         }
     }
 
@@ -84,6 +87,21 @@ impl<'a> View<'a> {
             is_changing,
             ..self
         }
+    }
+
+    /// The same view once an earlier pass of a dry run would have had the first pair of the store taken, or not.
+    #[must_use]
+    pub fn paired(self, has_first_pair: bool) -> Self {
+        Self {
+            has_first_pair,
+            ..self
+        }
+    }
+
+    /// Whether an earlier pass of the same dry run would have had the first pair of the store taken.
+    #[must_use]
+    pub fn has_first_pair(&self) -> bool {
+        self.has_first_pair
     }
 
     /// Whether an earlier pass of the same dry run would have taken a memory.

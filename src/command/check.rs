@@ -11,9 +11,12 @@ use crate::clock;
 use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
+use crate::memory::Role;
 use crate::metrics::names::Drift;
 use crate::output::Out;
 use crate::output::progress::Bars;
+use crate::output::run::{counts, explain};
+use crate::output::words::counted;
 use crate::pass::{Cx, Pass, PassError, PassName, Progress, Silent, registry};
 use crate::plan::{Action, ActionKind, Finding, Plan, Tally, Unread};
 use crate::state::Partition;
@@ -94,6 +97,14 @@ struct Report {
     problems: Vec<Problem>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<Unread>,
+    /// Points that have no row as far as anybody can tell, since the rule for their ids is probably wrong.
+    #[serde(skip)]
+    mismatched: u64,
+    /// Whether a time is mapped that says how old a memory is.
+    #[serde(skip)]
+    is_dated: bool,
+    #[serde(skip)]
+    is_open: bool,
     #[serde(skip)]
     exit: Exit,
 }
@@ -109,6 +120,9 @@ const DRIFT: [&str; 9] = [
     "foreign_key_violation",
     "corrupt_file",
 ];
+
+/// The times that tell how old a memory is.
+const AGES: [Role; 3] = [Role::CreatedAt, Role::LastUsedAt, Role::ConfirmedAt];
 
 fn advice(kind: &str) -> &'static str {
     match kind {
@@ -150,6 +164,9 @@ impl Report {
             backlog: BTreeMap::new(),
             problems: Vec::new(),
             unread: Vec::new(),
+            mismatched: 0,
+            is_dated: AGES.iter().any(|role| store.rows.source(*role).is_some()),
+            is_open: true,
             exit: Exit::Done,
         }
     }
@@ -157,6 +174,7 @@ impl Report {
     fn unopened(store: &config::Store, failure: Failure) -> Self {
         let mut report = Self::empty(store);
         report.exit = failure.exit;
+        report.is_open = false;
         let message = match failure.hint {
             Some(hint) => format!("{} ({hint})", failure.message),
             None => failure.message,
@@ -329,8 +347,12 @@ impl Report {
             } else if let Some(kind) = Drift::of(*finding) {
                 self.drift(kind.as_str(), *count);
             } else if *finding == Finding::RuleMismatch {
+                self.mismatched = *count;
                 self.problem(
-                    format!("{count} points fit no row of their namespace, nor does any other point there"),
+                    format!(
+                        "{} no row of their namespace, nor does any other point there",
+                        counted(*count, "point fits", "points fit")
+                    ),
                     "point_id in [store.vectors] is probably not the rule that the agent uses: nothing of them is removed",
                 );
             } else if matches!(
@@ -338,12 +360,15 @@ impl Report {
                 Finding::WithoutKey | Finding::WithoutNamespace | Finding::PointWithoutKey
             ) {
                 self.problem(
-                    format!("{count} {}", crate::output::run::explain(*finding)),
+                    explain(*finding, *count),
                     "give them a key and an owner, or delete them by hand: no pass touches them",
                 );
             } else if *finding == Finding::Blocked {
                 self.problem(
-                    format!("{count} memories cannot be removed"),
+                    format!(
+                        "{} cannot be removed",
+                        counted(*count, "memory", "memories")
+                    ),
                     "other rows forbid it, belong to somebody else, or would go along: -v names them and why",
                 );
             }
@@ -379,8 +404,20 @@ impl Report {
             .filter(|(_, count)| **count > 0)
             .map(|(kind, count)| (*kind, *count))
             .collect();
-        for (kind, count) in &drifted {
-            self.problem(format!("{count} {kind}"), advice(kind));
+        for (kind, count) in drifted {
+            match kind {
+                // Told apart already, with what to do about them.
+                "point_without_row" if count <= self.mismatched => {}
+                "point_without_row" => {
+                    let lost = count - self.mismatched;
+                    self.problem(format!("{lost} {kind}"), advice(kind));
+                }
+                "unreadable_time" if !self.is_dated => self.problem(
+                    "no created_at is mapped, nor another time that says how old a memory is",
+                    "name the column in [store.rows]: until then no memory fades, expires by its age or becomes a question",
+                ),
+                _ => self.problem(format!("{count} {kind}"), advice(kind)),
+            }
         }
         self.ok = self.problems.is_empty() && self.unread.is_empty();
         if !self.ok && self.exit == Exit::Done {
@@ -397,9 +434,13 @@ impl Report {
             out.object("check", self);
             return;
         }
+        if !self.is_open {
+            out.line(&format!("{}  not opened", self.store));
+            return self.print_problems(out);
+        }
         let points = self
             .points
-            .map(|points| format!(", {points} points"))
+            .map(|points| format!(", {}", counted(points, "point", "points")))
             .unwrap_or_default();
         let vectors = self
             .vectors
@@ -408,18 +449,25 @@ impl Report {
             .unwrap_or_default();
         let verdict = if self.ok { "ok" } else { "needs attention" };
         out.line(&format!(
-            "{}  {verdict}: {} memories{points}{vectors}",
-            self.store, self.memories
+            "{}  {verdict}: {}{points}{vectors}",
+            self.store,
+            counted(self.memories, "memory", "memories")
         ));
         if let Some(count) = self.logged_without_point.filter(|count| *count > 0) {
-            let meaning = crate::output::run::explain(Finding::LoggedWithoutPoint);
-            out.line(&format!("  {count} {meaning}"));
+            out.line(&format!(
+                "  {}",
+                explain(Finding::LoggedWithoutPoint, count)
+            ));
         }
-        for (pass, counts) in &self.backlog {
-            if let Some(counts) = crate::output::run::counts(counts) {
+        for (pass, tally) in &self.backlog {
+            if let Some(counts) = counts(tally) {
                 out.line(&format!("  a run would do: {pass} {counts}"));
             }
         }
+        self.print_problems(out);
+    }
+
+    fn print_problems(&self, out: &mut Out) {
         for Problem { problem, advice } in &self.problems {
             out.line(&format!("  {problem}"));
             out.line(&format!("    {advice}"));

@@ -61,7 +61,9 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             init::init(&what, &cli.global, &mut out)
         }
         Some(Command::Check { store }) => check::check(store, &cli.global, &mut out),
-        Some(Command::Status { store }) => status::status(store, &cli.global, &mut out),
+        Some(Command::Status { store, runs }) => {
+            status::status(store, *runs, &cli.global, &mut out)
+        }
         Some(Command::Review { list, verb: None }) => review::list(list, &cli.global, &mut out),
         Some(Command::Review {
             verb: Some(verb), ..

@@ -6,11 +6,13 @@ use crate::config::presets::{ALL, Preset, find};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Out;
+use crate::output::words::columns;
 
 /// Lists the presets, or prints one.
 pub(super) fn presets(name: Option<&str>, out: &mut Out) -> Result<Exit, Failure> {
     match name {
-        None => ALL.iter().for_each(|preset| list(preset, out)),
+        None if out.json => ALL.iter().for_each(|preset| print(preset, out)),
+        None => list(out),
         Some(name) => {
             let preset = find(name).ok_or_else(|| {
                 let known: Vec<&str> = ALL.iter().map(|preset| preset.name).collect();
@@ -30,11 +32,15 @@ struct PresetLine<'a> {
     toml: &'a str,
 }
 
-fn list(preset: &Preset, out: &mut Out) {
-    if out.json {
-        print(preset, out);
-    } else {
-        out.line(&format!("{:<12} {}", preset.name, preset.description));
+fn list(out: &mut Out) {
+    let cells = |preset: &Preset| {
+        [preset.name, preset.description]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    let rows: Vec<_> = ALL.iter().map(cells).collect();
+    for line in columns(&rows) {
+        out.line(&line);
     }
 }
 

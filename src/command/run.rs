@@ -21,6 +21,9 @@ use crate::plan::PlanHash;
 use crate::report::RunReport;
 use crate::stop::Stop;
 
+/// What the journal says of a run of all passes.
+pub(super) const COMMAND: &str = "--run-now";
+
 /// Runs, or prints what a run would do.
 pub(super) fn run(cli: &Cli, out: &mut Out) -> Result<Exit, Failure> {
     let args = &cli.run;
@@ -123,15 +126,21 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
         skip: args.skip.clone(),
         stores: args.store.clone(),
         accept: Acceptances(args.accept.clone()),
-        ..Options::new(
-            now,
-            if args.dry_run {
-                "--dry-run"
-            } else {
-                "--run-now"
-            },
-        )
+        ..Options::new(now, &command(args))
     })
+}
+
+/// What the journal says of the run: one of some passes is told from one of all.
+fn command(args: &RunArgs) -> String {
+    let mut command = if args.dry_run { "--dry-run" } else { COMMAND }.to_owned();
+    for (flag, passes) in [(" --only ", &args.only), (" --skip ", &args.skip)] {
+        if !passes.is_empty() {
+            let names: Vec<&str> = passes.iter().map(|pass| pass.as_str()).collect();
+            command.push_str(flag);
+            command.push_str(&names.join(","));
+        }
+    }
+    command
 }
 
 /// Refuses a pass that is asked for and left out: a run without it would look like one that found nothing to do.

@@ -9,6 +9,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::output::run::counts;
+use crate::output::words::counted;
 use crate::pass::{Cx, Silent};
 use crate::undo::{self as undoing, Line, Report};
 
@@ -170,14 +171,14 @@ fn notes(report: &Report) -> Vec<String> {
     }
     for again in &report.again {
         notes.push(format!(
-            "{} of them are back, but {}: {}",
-            again.actions,
+            "{} back, but {}: {}",
+            counted(again.actions, "of them is", "of them are"),
             again.advice,
             again.ids.join(" ")
         ));
     }
     if !report.reopened.is_empty() {
-        let entries: Vec<String> = report.reopened.iter().map(ToString::to_string).collect();
+        let entries: Vec<String> = report.reopened.iter().map(|id| format!("#{id}")).collect();
         notes.push(format!("asked again: entry {}", entries.join(", ")));
     }
     for unread in &report.unread {

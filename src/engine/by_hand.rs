@@ -38,6 +38,8 @@ pub(crate) fn in_a_run<T>(
         outcome: outcome.to_owned(),
         exit: exit.code(),
         finished_at: after(options.now, watch.elapsed()),
+        // Whoever asked was told, and it may name an owner.
+        error: None,
     };
     end_run(main, options, &end)?;
     result

@@ -4,7 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::journal::state_failure;
-use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
+use super::verdict::{
+    census, consent, fail, failed_plan, first_run, needs_first_pair, refuse_without_pair,
+    refused_for_open_intents,
+};
 use super::{Observer, Options, passes_to_plan};
 use crate::apply::begun;
 use crate::clock::Stopwatch;
@@ -14,6 +17,7 @@ use crate::guard::approve;
 use crate::pass::{Cx, Pass};
 use crate::plan::{Action, Plan};
 use crate::report::{Outcome, PassReport, RunReport};
+use crate::snapshot::SnapshotError;
 use crate::state::{Partition, StateReader};
 use crate::store::Stores;
 use crate::store::sqlite::Access;
@@ -49,6 +53,7 @@ pub(super) fn dry_run_store(
         cx,
         gone: RefCell::default(),
         is_changing: Cell::new(false),
+        has_first_pair: Cell::new(false),
     };
     for pass in passes_to_plan(options, &stores) {
         if report.interrupted {
@@ -84,6 +89,8 @@ struct DryRun<'a> {
     gone: RefCell<Going>,
     /// Whether a pass so far would change something in a store.
     is_changing: Cell<bool>,
+    /// Whether the first pair of the store would have been taken, before the first removal.
+    has_first_pair: Cell<bool>,
 }
 
 impl DryRun<'_> {
@@ -100,6 +107,14 @@ impl DryRun<'_> {
         }
     }
 
+    /// Remembers that a pair would be taken of a store that has none, before the first removal.
+    fn take_first_pair(&self, plan: &Plan) -> Result<(), SnapshotError> {
+        if plan.removes() && needs_first_pair(self.options, &self.stores.config)? {
+            self.has_first_pair.set(true);
+        }
+        Ok(())
+    }
+
     /// Plans one pass and asks the guard; `None` when a stop was requested.
     fn pass(
         &self,
@@ -109,7 +124,8 @@ impl DryRun<'_> {
         let gone = self.gone.borrow().clone();
         let view = View::new(self.options.now, self.stores, self.sightings)
             .without(&gone)
-            .changing(self.is_changing.get());
+            .changing(self.is_changing.get())
+            .paired(self.has_first_pair.get());
         match pass.plan(&view, self.cx) {
             Ok(plan) => self.judge(pass, &view, plan, observer),
             Err(error) if error.is_interruption() => Ok(None),
@@ -139,8 +155,13 @@ impl DryRun<'_> {
         };
         match approve(plan, &census, self.config.guard, consent) {
             Ok(approved) => {
-                self.take(approved.plan());
-                observer.planned(approved.plan(), &report);
+                let plan = approved.plan();
+                if let Err(error) = self.take_first_pair(plan) {
+                    refuse_without_pair(&mut report, &error);
+                    return Ok(Some(report));
+                }
+                self.take(plan);
+                observer.planned(plan, &report);
             }
             Err(refused) => {
                 let (plan, refusal) = *refused;

@@ -27,7 +27,7 @@ pub(super) fn unopened(dir: &StateDir, options: &Options, failure: Failure) -> F
     if !is_written {
         return failure;
     }
-    match write_unopened(dir, options, failure.exit) {
+    match write_unopened(dir, options, &failure) {
         Ok(()) => failure,
         Err(also) if also.exit == Exit::Locked => also,
         Err(also) => Failure {
@@ -37,12 +37,13 @@ pub(super) fn unopened(dir: &StateDir, options: &Options, failure: Failure) -> F
     }
 }
 
-fn write_unopened(dir: &StateDir, options: &Options, exit: Exit) -> Result<(), Failure> {
+fn write_unopened(dir: &StateDir, options: &Options, failure: &Failure) -> Result<(), Failure> {
     let _lock = lock(dir, options)?;
     let end = RunEnd {
         outcome: "failed".to_owned(),
-        exit: exit.code(),
+        exit: failure.exit.code(),
         finished_at: options.now,
+        error: Some(failure.message.clone()),
     };
     let write = || {
         let main = dir.open(Partition::Main)?;
@@ -103,6 +104,7 @@ pub(super) fn pass_row(report: &PassReport, finished_at: Timestamp) -> PassRow {
         findings: json(&report.findings),
         refusal: report.refusal.as_ref().map(ToString::to_string),
         plan_hash: report.hash.as_ref().map(ToString::to_string),
+        error: report.error.clone(),
     }
 }
 

@@ -150,6 +150,13 @@ impl Stopped {
         }
     }
 
+    fn message(&self) -> String {
+        match self {
+            Self::Failed(failure) => failure.message.clone(),
+            Self::Panicked(panicked) => panicked.to_string(),
+        }
+    }
+
     fn into_unopened(self, store: &config::Store) -> Unopened {
         let is_away = matches!(&self, Self::Failed(failure) if failure.exit != Exit::Config);
         let Failure {

@@ -7,7 +7,10 @@ use std::time::Duration;
 use super::journal::{
     after, end_run, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
-use super::verdict::{census, consent, fail, failed_plan, first_run, refused_for_open_intents};
+use super::verdict::{
+    census, consent, fail, failed_plan, first_run, needs_first_pair, refuse_without_pair,
+    refused_for_open_intents,
+};
 use super::{Observer, Options, Stopped, by_hand, passes};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
@@ -22,7 +25,7 @@ use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{ActionKind, Comparison, Plan, Tally};
 use crate::report::{Applied, Outcome, PassReport, RunReport, add, count};
 use crate::snapshot::manifest::Purpose;
-use crate::snapshot::{Order, Shelf, SnapshotError, take};
+use crate::snapshot::{Order, SnapshotError, take};
 use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
 use crate::view::View;
@@ -72,14 +75,15 @@ pub(super) fn run_store(
 }
 
 fn run_end(own: &RunReport, result: &Result<(), Stopped>, finished_at: Timestamp) -> RunEnd {
-    let (outcome, exit) = match result {
-        Ok(()) => (own.outcome(), own.exit()),
-        Err(stopped) => ("failed", stopped.exit()),
+    let (outcome, exit, error) = match result {
+        Ok(()) => (own.outcome(), own.exit(), None),
+        Err(stopped) => ("failed", stopped.exit(), Some(stopped.message())),
     };
     RunEnd {
         outcome: outcome.to_owned(),
         exit: exit.code(),
         finished_at,
+        error,
     }
 }
 
@@ -258,22 +262,16 @@ impl StoreRun<'_> {
                 run.interrupted = true;
                 return Ok(self.skipped(pass));
             }
-            report.outcome = Outcome::Refused;
-            let error = chain(&error);
-            report.error = Some(format!("take the first pair before anything goes: {error}"));
+            refuse_without_pair(&mut report, &error);
             return Ok(report);
         }
         self.apply(pass, approved, &mut report, run);
         Ok(report)
     }
 
-    /// Takes a pair of a store that has none, before the first removal. Where the pass that takes pairs is switched off
-    /// or left out, somebody has decided to do without.
+    /// Takes a pair of a store that has none, before the first removal.
     fn take_first_pair(&self) -> Result<(), SnapshotError> {
-        let config = &self.stores.config;
-        let is_wanted =
-            self.options.wants(PassName::Snapshot) && PassName::Snapshot.is_enabled(&config.passes);
-        if !is_wanted || !Shelf::new(&config.pairs).list()?.pairs.is_empty() {
+        if !needs_first_pair(self.options, &self.stores.config)? {
             return Ok(());
         }
         take(Order {

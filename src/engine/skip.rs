@@ -66,6 +66,7 @@ fn write(dir: &StateDir, options: &Options, own: &RunReport) -> Result<(), State
             outcome: own.outcome().to_owned(),
             exit: own.exit().code(),
             finished_at: options.now,
+            error: Some("given up for this time: the store stayed away".to_owned()),
         },
     )
 }

@@ -4,12 +4,13 @@ use std::error::Error;
 use std::sync::Arc;
 
 use super::Options;
-use crate::config::{Config, FirstRun};
+use crate::config::{self, Config, FirstRun};
 use crate::error::chain;
 use crate::guard::{Census, Consent};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{Action, ActionKind, Plan};
 use crate::report::{Outcome, PassReport};
+use crate::snapshot::{Shelf, SnapshotError};
 use crate::state::{StateError, StateReader};
 use crate::store::Stores;
 use crate::view::View;
@@ -36,6 +37,24 @@ pub(super) fn consent(plan: &Plan, options: &Options, first_run: bool) -> Consen
     } else {
         Consent::Bounds
     }
+}
+
+/// Whether a store has no pair yet, and gets one before the first removal. Where the pass that takes pairs is switched
+/// off or left out, somebody has decided to do without.
+pub(super) fn needs_first_pair(
+    options: &Options,
+    config: &config::Store,
+) -> Result<bool, SnapshotError> {
+    let is_wanted =
+        options.wants(PassName::Snapshot) && PassName::Snapshot.is_enabled(&config.passes);
+    Ok(is_wanted && Shelf::new(&config.pairs).list()?.pairs.is_empty())
+}
+
+/// Refuses a plan that removes something, because the first pair cannot be taken.
+pub(super) fn refuse_without_pair(report: &mut PassReport, error: &SnapshotError) {
+    report.outcome = Outcome::Refused;
+    let error = chain(error);
+    report.error = Some(format!("take the first pair before anything goes: {error}"));
 }
 
 /// Counts the store where the guard will look at the counts.

@@ -72,6 +72,7 @@ fn look(pass: PassName) -> PassRow {
         findings: json!({"point_without_row": 4, "unreadable": 7}),
         refusal: None,
         plan_hash: None,
+        error: None,
     }
 }
 

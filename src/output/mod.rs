@@ -13,6 +13,7 @@ mod escape;
 pub mod memory;
 pub mod progress;
 pub mod run;
+pub mod words;
 
 /// Where data goes.
 pub struct Out {

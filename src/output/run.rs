@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::engine::Observer;
+use crate::guard::Refusal;
 use crate::pass::PassName;
 use crate::plan::{
     Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread, Upkeep,
@@ -15,6 +16,7 @@ use crate::report::{Outcome, PassReport, RunReport, Unopened};
 use crate::state::{Intent, IntentRecord};
 
 use super::Out;
+use super::words::counted;
 
 /// Prints each pass as it ends, and the whole at the end.
 pub struct Printer<'a> {
@@ -50,8 +52,8 @@ impl<'a> Printer<'a> {
         self.out.flush();
     }
 
-    fn notes(&mut self, report: &PassReport) {
-        for line in notes(report) {
+    fn notes(&mut self, report: &PassReport, refusal: fn(&Refusal) -> String) {
+        for line in notes(report, refusal) {
             self.out.line(&format!("  {line}"));
         }
     }
@@ -95,7 +97,7 @@ impl Observer for Printer<'_> {
             "{}  {}  would: {planned}{hash}",
             plan.store, plan.pass
         ));
-        self.notes(report);
+        self.notes(report, would_be_refused);
     }
 
     fn passed(&mut self, report: &PassReport) {
@@ -110,11 +112,11 @@ impl Observer for Printer<'_> {
         if !self.out.terminal {
             self.out.line(&summary(report));
         }
-        if !self.out.terminal || notes(report).next().is_some() {
+        if !self.out.terminal || notes(report, refused).next().is_some() {
             if self.out.terminal {
                 self.out.line(&format!("{}  {}", report.store, report.pass));
             }
-            self.notes(report);
+            self.notes(report, refused);
         }
     }
 
@@ -160,17 +162,23 @@ fn summary(report: &PassReport) -> String {
     line
 }
 
-/// What a person should know beside the counts.
-fn notes(report: &PassReport) -> impl Iterator<Item = String> {
-    let refusal = report
-        .refusal
-        .iter()
-        .map(|refusal| format!("refused: {refusal}"));
+fn refused(refusal: &Refusal) -> String {
+    format!("refused: {refusal}")
+}
+
+fn would_be_refused(refusal: &Refusal) -> String {
+    let (bound, accept) = (refusal.bound(), &refusal.accept);
+    format!("would be refused: {bound}; accept it with --run-now --accept {accept}")
+}
+
+/// What a person should know beside the counts; `refusal` words one.
+fn notes(report: &PassReport, refusal: fn(&Refusal) -> String) -> impl Iterator<Item = String> {
+    let refusal = report.refusal.iter().map(refusal);
     let error = report.error.iter().map(|error| format!("error: {error}"));
     let findings = report
         .findings
         .iter()
-        .map(|(finding, count)| format!("{count} {}", explain(*finding)));
+        .map(|(finding, count)| explain(*finding, *count));
     let unread = report
         .unread
         .iter()
@@ -183,41 +191,89 @@ fn notes(report: &PassReport) -> impl Iterator<Item = String> {
         .chain(unread)
 }
 
-/// What a finding means, after its number.
+/// How often something was found, and what it means.
 #[must_use]
-pub fn explain(finding: Finding) -> &'static str {
+pub fn explain(finding: Finding, count: u64) -> String {
+    let (one, many) = meaning(finding);
+    counted(count, one, many)
+}
+
+/// What a finding means, after the number one and after others.
+fn meaning(finding: Finding) -> (&'static str, &'static str) {
     match finding {
-        Finding::Unreadable => "times that decide cannot be read: those memories are kept",
-        Finding::WithoutNamespace => "rows name no owner: left alone",
-        Finding::WithoutKey => "rows have no usable key: left alone",
-        Finding::Blocked => {
-            "memories cannot be removed without breaking or taking along others: left alone"
-        }
-        Finding::RowWithoutPoint => "live rows have no point",
-        Finding::PointWithoutRow => "points have no row, and stay for now",
-        Finding::PointWithoutNamespace => "points name no namespace: left alone",
-        Finding::PointWithoutKey => "points have no usable key, or share one: left alone",
-        Finding::StalePoint => {
-            "points have another text than their rows: their vectors are not compared"
-        }
-        Finding::BrokenChain => "superseded memories point at one that is gone",
-        Finding::UnreadNamespace => "points belong to rows that could not be read: left alone",
-        Finding::RuleMismatch => {
-            "points are of namespaces where no point fits a row: is point_id right? left alone"
-        }
-        Finding::WithoutVector => "live memories have no vector that can be compared",
-        Finding::KeptApart => {
-            "pairs are near enough to be one memory, and differ in a number, a name or a negation: kept apart"
-        }
-        Finding::Undated => {
-            "live memories do not say when they were written: compared with none for contradictions"
-        }
-        Finding::OverBudget => {
-            "memories have faded, and stay until enough of their namespace may go again"
-        }
-        Finding::DeadLink => "points name memories that are not there: left alone",
-        Finding::LoggedWithoutPoint => "memories live by the application's log, and have no point",
-        Finding::Settling => "absences were seen too recently to be believed",
+        Finding::Unreadable => (
+            "time that decides cannot be read: that memory is kept",
+            "times that decide cannot be read: those memories are kept",
+        ),
+        Finding::WithoutNamespace => (
+            "row names no owner: left alone",
+            "rows name no owner: left alone",
+        ),
+        Finding::WithoutKey => (
+            "row has no usable key: left alone",
+            "rows have no usable key: left alone",
+        ),
+        Finding::Blocked => (
+            "memory cannot be removed without breaking or taking along others: left alone",
+            "memories cannot be removed without breaking or taking along others: left alone",
+        ),
+        Finding::RowWithoutPoint => ("live row has no point", "live rows have no point"),
+        Finding::PointWithoutRow => (
+            "point has no row, and stays for now",
+            "points have no row, and stay for now",
+        ),
+        Finding::PointWithoutNamespace => (
+            "point names no namespace: left alone",
+            "points name no namespace: left alone",
+        ),
+        Finding::PointWithoutKey => (
+            "point has no usable key, or shares one: left alone",
+            "points have no usable key, or share one: left alone",
+        ),
+        Finding::StalePoint => (
+            "point has another text than its row: its vector is not compared",
+            "points have another text than their rows: their vectors are not compared",
+        ),
+        Finding::BrokenChain => (
+            "superseded memory points at one that is gone",
+            "superseded memories point at one that is gone",
+        ),
+        Finding::UnreadNamespace => (
+            "point belongs to rows that could not be read: left alone",
+            "points belong to rows that could not be read: left alone",
+        ),
+        Finding::RuleMismatch => (
+            "point is of a namespace where no point fits a row: is point_id right? left alone",
+            "points are of namespaces where no point fits a row: is point_id right? left alone",
+        ),
+        Finding::WithoutVector => (
+            "live memory has no vector that can be compared",
+            "live memories have no vector that can be compared",
+        ),
+        Finding::KeptApart => (
+            "pair is near enough to be one memory, and differs in a number, a name or a negation: kept apart",
+            "pairs are near enough to be one memory, and differ in a number, a name or a negation: kept apart",
+        ),
+        Finding::Undated => (
+            "live memory does not say when it was written: compared with none for contradictions",
+            "live memories do not say when they were written: compared with none for contradictions",
+        ),
+        Finding::OverBudget => (
+            "memory has faded, and stays until enough of its namespace may go again",
+            "memories have faded, and stay until enough of their namespace may go again",
+        ),
+        Finding::DeadLink => (
+            "point names a memory that is not there: left alone",
+            "points name memories that are not there: left alone",
+        ),
+        Finding::LoggedWithoutPoint => (
+            "memory lives by the application's log, and has no point",
+            "memories live by the application's log, and have no point",
+        ),
+        Finding::Settling => (
+            "absence was seen too recently to be believed",
+            "absences were seen too recently to be believed",
+        ),
     }
 }
 
@@ -250,7 +306,7 @@ fn describe(plan: &Plan, action: &Action) -> String {
         Action::Merge { survivor, .. } => write!(line, " into {}", survivor.id),
         Action::DropPoint { point, .. } => write!(line, "  {point}"),
         Action::Queue { question, .. } => write!(line, "  {}", ids(question).join(" ")),
-        Action::Close { entry, .. } => write!(line, "  entry {entry}"),
+        Action::Close { entry, .. } => write!(line, "  entry #{entry}"),
         Action::Delete { .. } | Action::Hide { .. } | Action::Confirm { .. } => Ok(()),
     };
     let _ = write!(line, "  {}", action.reason());
@@ -351,7 +407,10 @@ fn closing(report: &RunReport, dry_run: bool) -> String {
     };
     let replayed = match report.replayed {
         0 => String::new(),
-        n => format!(", after finishing {n} actions of an earlier run"),
+        n => format!(
+            ", after finishing {} of an earlier run",
+            counted(n, "action", "actions")
+        ),
     };
     format!(
         "run {}: {outcome}{replayed}  {:.2} s",

@@ -2,6 +2,9 @@
 //!
 //! What is left of pairs that were never finished goes, too. Pairs that are no longer kept go only after the newest one
 //! is on the shelf.
+//!
+//! Of a store without a pair a run takes one before the first removal, and the one of this pass after the last: a dry run
+//! says so here.
 
 use std::collections::BTreeSet;
 
@@ -48,6 +51,11 @@ impl Pass for Snapshot {
             ));
         }
         let reason = match listing.newest(view.now()) {
+            None if view.has_first_pair() => {
+                let reason = SnapshotReason::First;
+                plan.upkeep.push(Upkeep::Snapshot { reason });
+                Some(SnapshotReason::Changed)
+            }
             None => Some(SnapshotReason::First),
             Some(newest) if view.is_current(&folder, newest, cx)? => None,
             Some(_) => Some(SnapshotReason::Changed),

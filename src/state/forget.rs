@@ -124,6 +124,13 @@ fn forget_spelling(
     ] {
         tx.execute(sql, [name])?;
     }
+    // What failed may name the file of the owner.
+    for sql in [
+        "UPDATE passes SET error = '(forgotten)' WHERE instr(error, ?1) > 0",
+        "UPDATE runs SET error = '(forgotten)' WHERE instr(error, ?1) > 0",
+    ] {
+        tx.execute(sql, [namespace.owner()])?;
+    }
     tx.execute(
         "UPDATE tombstones SET erased = 1 WHERE namespace = ?1",
         [hash],

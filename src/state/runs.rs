@@ -32,6 +32,8 @@ pub struct RunEnd {
     pub exit: u8,
     /// When.
     pub finished_at: Timestamp,
+    /// Why it could not be done at all, in words; what kept a pass from its work is with the pass.
+    pub error: Option<String>,
 }
 
 /// A run as the journal has it.
@@ -69,8 +71,10 @@ pub struct PassRow {
     pub residue: Value,
     /// What else was seen, by name.
     pub findings: Value,
-    /// Why it was refused.
+    /// Why the guard refused it.
     pub refusal: Option<String>,
+    /// Why it failed, or had no ground to act on.
+    pub error: Option<String>,
     /// The hash of the plan.
     pub plan_hash: Option<String>,
 }
@@ -99,9 +103,9 @@ impl State {
     pub fn finish_run(&self, run: &str, end: &RunEnd) -> Result<(), StateError> {
         self.write("finish the run", |tx| {
             let finished = tx.execute(
-                "UPDATE runs SET finished_at = ?2, outcome = ?3, exit = ?4
+                "UPDATE runs SET finished_at = ?2, outcome = ?3, exit = ?4, error = ?5
                  WHERE run = ?1 AND finished_at IS NULL",
-                params![run, At(end.finished_at), end.outcome, end.exit],
+                params![run, At(end.finished_at), end.outcome, end.exit, end.error],
             )?;
             match finished {
                 0 => Err(Fault::Refused(format!("run {run} is not running"))),
@@ -140,8 +144,8 @@ fn find_run(tx: &Transaction<'_>, run: &str) -> rusqlite::Result<Option<i64>> {
 fn insert_pass(tx: &Transaction<'_>, run: i64, row: &PassRow) -> rusqlite::Result<()> {
     tx.execute(
         "INSERT INTO passes(run, pass, outcome, succeeded, finished_at, seconds, planned, applied, skipped, failed,
-           residue, findings, refusal, plan_hash)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+           residue, findings, refusal, plan_hash, error)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         params![
             run,
             Name(row.pass),
@@ -157,9 +161,20 @@ fn insert_pass(tx: &Transaction<'_>, run: i64, row: &PassRow) -> rusqlite::Resul
             Json(&row.findings),
             row.refusal,
             row.plan_hash,
+            row.error,
         ],
     )?;
     Ok(())
+}
+
+/// The columns that `run_record` reads.
+macro_rules! select_runs {
+    ($rest:literal) => {
+        concat!(
+            "SELECT run, command, version, started_at, outcome, exit, finished_at, error FROM runs ",
+            $rest
+        )
+    };
 }
 
 /// The columns that `pass_row` reads.
@@ -167,7 +182,7 @@ macro_rules! select_passes {
     ($rest:literal) => {
         concat!(
             "SELECT pass, outcome, succeeded, finished_at, seconds, planned, applied, skipped, failed, residue, findings,
-               refusal, plan_hash
+               refusal, plan_hash, error
              FROM passes ",
             $rest
         )
@@ -181,9 +196,21 @@ impl StateReader {
     ///
     /// When the file cannot be read.
     pub fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StateError> {
-        let sql = "SELECT run, command, version, started_at, outcome, exit, finished_at
-                   FROM runs ORDER BY id DESC LIMIT ?1";
+        let sql = select_runs!("ORDER BY id DESC LIMIT ?1");
         self.rows("read the runs", sql, [limit], run_record)
+    }
+
+    /// The last `limit` runs that one of these commands started, latest first.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn runs_of(&self, commands: &[&str], limit: u32) -> Result<Vec<RunRecord>, StateError> {
+        let sql = select_runs!(
+            "WHERE command IN (SELECT value FROM json_each(?1)) ORDER BY id DESC LIMIT ?2"
+        );
+        let params = params![Json(&commands), limit];
+        self.rows("read the runs of some commands", sql, params, run_record)
     }
 
     /// Whether a run is known.
@@ -305,6 +332,7 @@ fn run_record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
             outcome: row.get(4)?,
             exit: row.get(5)?,
             finished_at,
+            error: row.get(7)?,
         }),
     };
     Ok(RunRecord {
@@ -334,6 +362,7 @@ fn pass_row(row: &Row<'_>) -> rusqlite::Result<PassRow> {
         findings: figures(10)?,
         refusal: row.get(11)?,
         plan_hash: row.get(12)?,
+        error: row.get(13)?,
     })
 }
 
@@ -360,6 +389,7 @@ mod tests {
             outcome: "applied".into(),
             exit,
             finished_at: at(second),
+            error: (exit != 0).then(|| "open the row database: no such file".into()),
         }
     }
 
@@ -378,6 +408,7 @@ mod tests {
             findings: json!({"unreadable": 7}),
             refusal: (!succeeded).then(|| "over its bound".into()),
             plan_hash: None,
+            error: (outcome == "failed").then(|| "no space left".into()),
         }
     }
 
@@ -420,6 +451,28 @@ mod tests {
         state.begin_run(&run("answer", 20)).unwrap();
         state.finish_run("answer", &end(0, 21)).unwrap();
         assert_eq!(night(&[]), Some(at(3)), "an answer of a person is no night");
+    }
+
+    #[test]
+    fn the_runs_of_a_command_are_found_behind_others() {
+        let world = World::new();
+        let state = world.main();
+        for (second, command) in (0..).zip(["serve", "--run-now", "review keep 1", "serve --only"])
+        {
+            let row = RunRow {
+                command: command.into(),
+                ..run(&format!("run-{second}"), second)
+            };
+            state.begin_run(&row).unwrap();
+        }
+        let found = |commands: &[&str], limit| {
+            let runs = state.runs_of(commands, limit).unwrap();
+            runs.into_iter().map(|run| run.row.run).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&["serve", "--run-now"], 9), ["run-1", "run-0"]);
+        assert_eq!(found(&["serve", "--run-now"], 1), ["run-1"]);
+        assert_eq!(found(&["undo"], 9), Vec::<String>::new());
+        assert_eq!(found(&[], 9), Vec::<String>::new());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.
-pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
 -- One row: whose state this is. NULL: the store's own.
@@ -177,6 +177,12 @@ CREATE TABLE forgetting(
 const VERSION_4: &str = "
 -- Whether the pairs of snapshots that hold it are to go, too.
 ALTER TABLE forgetting ADD COLUMN from_pairs INTEGER NOT NULL DEFAULT 0;
+";
+
+const VERSION_5: &str = "
+-- Why a run, or a pass of it, failed or was refused.
+ALTER TABLE runs ADD COLUMN error TEXT;
+ALTER TABLE passes ADD COLUMN error TEXT;
 ";
 
 /// What a file says it is.

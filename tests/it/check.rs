@@ -169,3 +169,70 @@ fn an_interface_for_snapshots_that_is_away_is_found() {
     let check = world.run(&["check"]).expect(3);
     assert!(check.stdout.contains("rest_url"), "{check:#?}");
 }
+
+#[test]
+fn a_store_that_is_not_opened_has_no_number_of_memories() {
+    let world = World::new(Backend::Sqlite);
+    std::fs::remove_file(world.path("memory.db")).unwrap();
+    let told = world.run(&["check"]).expect(10).stdout;
+    assert!(told.contains("agent  not opened"), "{told}");
+    assert!(!told.contains("0 memories"), "{told}");
+}
+
+#[test]
+fn a_mistake_in_the_owners_table_is_looked_for_there() {
+    for (from, to) in [
+        ("table = \"users\"", "table = \"usres\""),
+        ("deleted_at = \"deleted_at\"", "deleted_at = \"delete_at\""),
+    ] {
+        let mut world = World::new(Backend::Sqlite);
+        world.configure(from, to);
+        let told = world.run(&["check"]).expect(10).stdout;
+        assert!(told.contains("store.owners"), "{to}: {told}");
+        assert!(!told.contains("store.rows"), "{to}: {told}");
+    }
+}
+
+#[test]
+fn points_of_a_wrong_rule_are_not_promised_to_go() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    world.user("bea", None);
+    for _ in 0..3 {
+        world.memory("ana", now(), None);
+    }
+    let told = |world: &World| world.run(&["check"]).expect(3).stdout;
+    world.configure(
+        "uuid5(dns, {namespace}::{id})",
+        "uuid5(dns, {namespace}/{id})",
+    );
+    let wrong = told(&world);
+    assert!(wrong.contains("3 points fit no row"), "{wrong}");
+    assert!(!wrong.contains("the orphans pass drops them"), "{wrong}");
+    // Of a namespace without a row they do go.
+    world.ghost("user:bea");
+    let both = told(&world);
+    assert!(both.contains("1 point_without_row"), "{both}");
+    assert!(both.contains("the orphans pass drops them"), "{both}");
+    let json = world.run(&["check", "--json"]).expect(3);
+    assert_eq!(json.objects("check")[0]["drift"]["point_without_row"], 4);
+}
+
+#[test]
+fn a_schema_without_times_is_told_what_it_lacks() {
+    let mut world = World::new(Backend::Sqlite);
+    world
+        .rows()
+        .execute_batch("CREATE TABLE notes(id INTEGER PRIMARY KEY, user_id TEXT, content TEXT); INSERT INTO notes VALUES (1, 'ana', 'canary'), (2, 'ana', 'canary too')")
+        .unwrap();
+    world.user("ana", None);
+    world.configure(
+        "preset = \"ttl-days\"\ntype = \"memory_type\"\nsuperseded_by = \"superseded_by\"",
+        "table = \"notes\"\nid = \"id\"\ntenant = \"user_id\"\ncontent = \"content\"",
+    );
+    let told = world.run(&["check"]).expect(3).stdout;
+    assert!(told.contains("no created_at is mapped"), "{told}");
+    assert!(!told.contains("correct the value"), "{told}");
+    let json = world.run(&["check", "--json"]).expect(3);
+    assert_eq!(json.objects("check")[0]["drift"]["unreadable_time"], 2);
+}

@@ -129,6 +129,57 @@ fn a_dry_run_lists_exactly_what_the_run_then_takes() {
 }
 
 #[test]
+fn a_dry_run_counts_the_pair_before_the_first_removal_and_the_one_after() {
+    for (is_removing, reasons) in [(true, &["first", "changed"][..]), (false, &["first"])] {
+        let mut world = World::new(Backend::Sqlite);
+        world.configure(
+            "[pass.snapshot]\nenabled = false",
+            "[pass.snapshot]\nenabled = true",
+        );
+        world.user("ana", None);
+        world.memory("ana", now(), None);
+        if is_removing {
+            world.memory("ana", now() - 40 * DAY, Some(7));
+        }
+        let planned = world
+            .run(&["--dry-run", "--json"])
+            .expect(0)
+            .plan("snapshot");
+        let upkeep = planned["upkeep"].as_array().unwrap().iter();
+        let told: Vec<&str> = upkeep.map(|it| it["reason"].as_str().unwrap()).collect();
+        assert_eq!(told, reasons, "{planned:#}");
+        let night = world.night().expect(0);
+        assert_eq!(
+            planned["planned"],
+            night.pass("snapshot")["applied"],
+            "{night:#?}"
+        );
+        let without = world.run(&["--dry-run", "--json", "--skip", "snapshot"]);
+        assert_eq!(without.expect(0).objects("plan").len(), 5);
+    }
+}
+
+#[test]
+fn a_dry_run_that_would_be_refused_says_how_to_accept_it() {
+    let mut world = World::new(Backend::Sqlite);
+    world.configure(
+        "name = \"agent\"",
+        "name = \"agent\"\nfirst_run = \"report\"",
+    );
+    world.user("ana", None);
+    world.memory("ana", now() - 40 * DAY, Some(7));
+    let dry = world.run(&["--dry-run", "--json"]).expect(3);
+    let hash = dry.plan("ttl")["refusal"]["accept"].clone();
+    let hash = hash.as_str().unwrap();
+    let told = world.run(&["--dry-run"]).expect(3).stdout;
+    let line = format!(
+        "would be refused: first run on this store: would remove 1 of 1; accept it with --run-now --accept {hash}"
+    );
+    assert!(told.contains(&line), "{told}");
+    assert!(!told.contains("--dry-run"), "{told}");
+}
+
+#[test]
 fn at_moves_only_the_dry_run() {
     let mut world = World::new(Backend::Sqlite);
     world.user("ana", None);

@@ -51,6 +51,7 @@ mod serve;
 mod shared_collection;
 mod sightings;
 mod snapshot;
+mod status;
 mod tenants;
 mod times;
 mod undo;

@@ -376,3 +376,21 @@ fn the_questions_of_all_tenants_are_in_one_queue() {
     let night = world.night();
     assert_eq!(night.pass("review")["applied"]["close"], 1, "{night:#?}");
 }
+
+#[test]
+fn an_entry_is_written_as_no_memory_is_and_may_be_typed_so() {
+    let mut world = world(Backend::Sqlite);
+    for _ in 0..2 {
+        world.memory("ana", now() - 200 * DAY, None);
+    }
+    world.night().expect(0);
+    let list = world.run(&["review"]).expect(0).stdout;
+    assert!(list.contains("    #1  stale"), "{list}");
+    let kept = world.run(&["review", "keep", "#1"]).expect(0).stdout;
+    assert!(kept.contains("entry #1 kept"), "{kept}");
+    world.run(&["review", "keep", "2"]).expect(0);
+    for wrong in ["##2", "#", "two", ""] {
+        let refused = world.run(&["review", "keep", wrong]).expect(2);
+        assert!(refused.stderr.contains("12 or #12"), "{refused:#?}");
+    }
+}

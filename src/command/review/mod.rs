@@ -111,7 +111,7 @@ fn print(answered: &Answered, global: &Global, out: &mut Out) {
     };
     let changed = crate::output::run::counts(applied).map(|counts| format!("  {counts}"));
     out.line(&format!(
-        "{store}  entry {entry} {done}{}  run {run}",
+        "{store}  entry #{entry} {done}{}  run {run}",
         changed.unwrap_or_default()
     ));
 }

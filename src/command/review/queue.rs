@@ -10,6 +10,7 @@ use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::memory::{Namespace, printable};
+use crate::output::words::counted;
 use crate::output::{Out, memory};
 use crate::plan::{QuestionKind, Reason};
 use crate::state::{Answer, Entry, Partition, StateDir, StateError};
@@ -90,7 +91,7 @@ fn read(config: &Config, store: &config::Store, all: bool) -> Result<Vec<Entry>,
 fn title(store: &str, shown: usize, snoozed: usize) -> String {
     let shown = match shown {
         0 => "nothing waits".to_owned(),
-        n => format!("{n} entries"),
+        n => counted(n as u64, "entry", "entries"),
     };
     let snoozed = match snoozed {
         0 => String::new(),
@@ -131,8 +132,8 @@ fn print_entry(entry: &Entry, memories: &[MemoryLine], now: Timestamp, out: &mut
         (None, _) => String::new(),
     };
     let head = format!(
-        "{:>5}  {:<13}  {}  {}  {}{state}",
-        entry.id,
+        "{:>6}  {:<13}  {}  {}  {}{state}",
+        format!("#{}", entry.id),
         question.kind.as_str(),
         question.namespace,
         memory::age(now.duration_since(entry.queued_at)),
@@ -141,7 +142,7 @@ fn print_entry(entry: &Entry, memories: &[MemoryLine], now: Timestamp, out: &mut
     out.line(&printable(&head));
     let width = memory::width(out);
     for shown in memories {
-        let before = format!("       {}  ", shown.head());
+        let before = format!("        {}  ", shown.head());
         let text = shown.text.as_deref().unwrap_or_default();
         out.line(&memory::line(&before, text, width));
     }

@@ -392,7 +392,7 @@ impl Asked {
             (Some(answer), Some(at)) => format!("{answer} at {at:.0}"),
             _ => "open".to_owned(),
         };
-        format!("{queued_at:.0}  entry {entry}  {kind}  {reason}  {answer}")
+        format!("{queued_at:.0}  entry #{entry}  {kind}  {reason}  {answer}")
     }
 }
 

@@ -200,7 +200,7 @@ fn a_snoozed_question_waits_out_of_sight() {
 fn an_answer_that_does_not_fit_changes_nothing() {
     let mut world = world(Backend::Sqlite);
     let none = world.run(&["review", "confirm", "1"]).expect(2);
-    assert!(none.stderr.contains("no entry 1"), "{none:#?}");
+    assert!(none.stderr.contains("no entry #1"), "{none:#?}");
     assert!(!world.path("state").exists(), "nothing is made for it");
     let ids = [
         world.memory("ana", now() - 200 * DAY, None),
