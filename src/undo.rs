@@ -103,7 +103,7 @@ pub struct Line {
 pub struct Again {
     /// The pass that does it.
     pub pass: PassName,
-    /// For which reason: `expired`, `history`, `owner_unknown`, `row_gone`.
+    /// For which reason: `expired`, `history`, `owner_unknown`, `row_gone`, `unlinked`.
     pub reason: &'static str,
     /// How many.
     pub actions: u64,
@@ -268,6 +268,10 @@ fn standing_reason(reason: Reason) -> Option<(&'static str, &'static str)> {
         Reason::RowGone => Some((
             "row_gone",
             "no row stands behind them: after the settling time a run takes them again unless the row is back",
+        )),
+        Reason::Unlinked => Some((
+            "unlinked",
+            "they name no row: after the settling time a run takes them again unless the application writes them anew",
         )),
         Reason::OwnerDeleted { .. }
         | Reason::Duplicate { .. }

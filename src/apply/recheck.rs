@@ -142,7 +142,9 @@ pub(super) fn owner_still_so(
     match reason {
         Reason::OwnerDeleted { at } => standing == Some(Standing::Deleted { at }),
         Reason::OwnerUnknown => standing == Some(Standing::Unknown),
-        Reason::RowGone => standing.is_some_and(|standing| standing != Standing::NoTable),
+        Reason::RowGone | Reason::Unlinked => {
+            standing.is_some_and(|standing| standing != Standing::NoTable)
+        }
         Reason::Expired { .. }
         | Reason::History { .. }
         | Reason::Duplicate { .. }

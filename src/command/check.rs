@@ -18,7 +18,7 @@ use crate::output::progress::Bars;
 use crate::output::run::{counts, explain};
 use crate::output::words::counted;
 use crate::pass::{Cx, Pass, PassError, PassName, Progress, Silent, registry};
-use crate::plan::{Action, ActionKind, Finding, Plan, Tally, Unread};
+use crate::plan::{Action, ActionKind, Finding, Plan, Reason, Tally, Unread};
 use crate::state::Partition;
 use crate::stop::Stop;
 use crate::store::Stores;
@@ -109,9 +109,10 @@ struct Report {
     exit: Exit,
 }
 
-const DRIFT: [&str; 9] = [
+const DRIFT: [&str; 10] = [
     "row_without_point",
     "point_without_row",
+    "unlinked_point",
     "point_without_namespace",
     "stale_point",
     "broken_chain",
@@ -129,6 +130,9 @@ fn advice(kind: &str) -> &'static str {
         "row_without_point" => "let the agent embed them again: hypnos makes no vectors",
         "point_without_row" => {
             "the orphans pass drops them once they have settled, where an owners table speaks for them"
+        }
+        "unlinked_point" => {
+            "the orphans pass drops them once they have settled: they stand for nothing any more"
         }
         "point_without_namespace" => {
             "give them the namespace key, or delete them by hand: hypnos never guesses"
@@ -373,12 +377,16 @@ impl Report {
                 );
             }
         }
-        let drops = plan
-            .actions
-            .iter()
-            .filter(|action| matches!(action, Action::DropPoint { .. }))
-            .count();
-        self.drift("point_without_row", drops as u64);
+        for action in &plan.actions {
+            match action {
+                Action::DropPoint {
+                    reason: Reason::Unlinked,
+                    ..
+                } => self.drift("unlinked_point", 1),
+                Action::DropPoint { .. } => self.drift("point_without_row", 1),
+                _ => {}
+            }
+        }
         for unread in &plan.unread {
             if !self
                 .unread

@@ -257,6 +257,8 @@ pub enum Drift {
     RowWithoutPoint,
     /// A point whose row or owner is gone.
     PointWithoutRow,
+    /// A point that names no row, where points are to name theirs.
+    UnlinkedPoint,
     /// A point whose namespace key is missing.
     PointWithoutNamespace,
     /// A point that has another text than its row.
@@ -271,9 +273,10 @@ pub enum Drift {
 
 impl Drift {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::RowWithoutPoint,
         Self::PointWithoutRow,
+        Self::UnlinkedPoint,
         Self::PointWithoutNamespace,
         Self::StalePoint,
         Self::BrokenChain,
@@ -287,6 +290,7 @@ impl Drift {
         match self {
             Self::RowWithoutPoint => "row_without_point",
             Self::PointWithoutRow => "point_without_row",
+            Self::UnlinkedPoint => "unlinked_point",
             Self::PointWithoutNamespace => "point_without_namespace",
             Self::StalePoint => "stale_point",
             Self::BrokenChain => "broken_chain",
@@ -301,6 +305,7 @@ impl Drift {
         match self {
             Self::RowWithoutPoint => Finding::RowWithoutPoint,
             Self::PointWithoutRow => Finding::PointWithoutRow,
+            Self::UnlinkedPoint => Finding::UnlinkedPoint,
             Self::PointWithoutNamespace => Finding::PointWithoutNamespace,
             Self::StalePoint => Finding::StalePoint,
             Self::BrokenChain => Finding::BrokenChain,

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::journal::Waiting;
-use super::names::{Kind, Metric, State};
+use super::names::{Drift, Kind, Metric, State};
 use super::*;
 use crate::plan::{ActionKind, QuestionKind};
 use crate::state::{ActionResult, Partition, PassRow, Total};
@@ -108,7 +108,7 @@ fn every_metric_and_every_series_is_there_at_zero_from_the_start() {
         passes * 6,                         // pass_runs
         passes * 5,                         // by pass alone
         passes * ActionKind::ALL.len() * 4, // planned, and three results
-        3 + 7 + 2 * 4 + 2,                  // memories, drift, queue, pair
+        3 + Drift::ALL.len() + 2 * 4 + 2,   // memories, drift, queue, pair
         7,                                  // by store alone
     ];
     assert_eq!(series.len(), 2 + 2 * per_store.iter().sum::<usize>());

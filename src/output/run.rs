@@ -222,6 +222,10 @@ fn meaning(finding: Finding) -> (&'static str, &'static str) {
             "point has no row, and stays for now",
             "points have no row, and stay for now",
         ),
+        Finding::UnlinkedPoint => (
+            "point names no row, and stays for now",
+            "points name no row, and stay for now",
+        ),
         Finding::PointWithoutNamespace => (
             "point names no namespace: left alone",
             "points name no namespace: left alone",

@@ -18,6 +18,8 @@ pub enum Finding {
     RowWithoutPoint,
     /// A point whose row is gone, not yet (or never) to be removed.
     PointWithoutRow,
+    /// A point that names no row, where points are to name theirs, not yet (or never) to be removed.
+    UnlinkedPoint,
     /// A point whose namespace key is missing.
     PointWithoutNamespace,
     /// A point whose key is no id, or that shares its id with another one: left alone.
@@ -57,6 +59,7 @@ impl Finding {
             Self::Blocked => "blocked",
             Self::RowWithoutPoint => "row_without_point",
             Self::PointWithoutRow => "point_without_row",
+            Self::UnlinkedPoint => "unlinked_point",
             Self::PointWithoutNamespace => "point_without_namespace",
             Self::PointWithoutKey => "point_without_key",
             Self::StalePoint => "stale_point",

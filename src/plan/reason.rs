@@ -29,6 +29,8 @@ pub enum Reason {
     OwnerUnknown,
     /// No row stands behind the point.
     RowGone,
+    /// The point says of no row that it stands for it, where points are to say so.
+    Unlinked,
     /// It says the same as the memory that stays.
     Duplicate {
         /// The cosine of the two, in ten-thousandths; `None` when their texts are the same, whatever their vectors say.
@@ -86,6 +88,7 @@ impl fmt::Display for Reason {
             Self::OwnerDeleted { at } => write!(f, "owner deleted at {at}"),
             Self::OwnerUnknown => f.write_str("owner unknown"),
             Self::RowGone => f.write_str("row gone"),
+            Self::Unlinked => f.write_str("names no row"),
             Self::Duplicate { cosine_e4: None } => f.write_str("the same text"),
             Self::Duplicate {
                 cosine_e4: Some(cosine),

@@ -135,7 +135,8 @@ fn langgraph() {
     // Nor does it ask for an index that could not be.
     assert!(!check.stdout.contains("not indexed"), "{check:#?}");
     let drift = &check.objects("check")[0]["drift"];
-    assert_eq!(drift["point_without_row"], 6 * 4 + stale, "{check:#?}");
+    assert_eq!(drift["point_without_row"], 6 * 4, "{check:#?}");
+    assert_eq!(drift["unlinked_point"], stale, "{check:#?}");
     assert_eq!(
         drift["row_without_point"].as_u64().unwrap_or_default(),
         0,
@@ -143,8 +144,10 @@ fn langgraph() {
     );
     let runs = store.nights();
     let check = store.run(&["check", "--json"]);
-    assert!(
-        check.objects("check")[0]["drift"]["point_without_row"] == 0,
+    let drift = &check.objects("check")[0]["drift"];
+    assert_eq!(
+        (&drift["point_without_row"], &drift["unlinked_point"]),
+        (&json!(0), &json!(0)),
         "{check:#?}"
     );
     assert_eq!(
@@ -410,6 +413,20 @@ fn langgraph_as_written() {
     let vectors = "SELECT json_array(prefix, key, field_name) FROM store_vectors";
     let rows = "SELECT json_array(prefix, key) FROM store";
     let (all_vectors, all_rows) = (store.strings(vectors), store.strings(rows));
+    let check = store.run(&["check", "--json"]);
+    let drift = &check.objects("check")[0]["drift"];
+    assert_eq!(
+        drift["point_without_row"], truth["counts"]["orphan_vectors"],
+        "{check:#?}"
+    );
+    // Four keys that were used again without an index, and two vectors of each list that shrank.
+    let reused = truth["log"]["key_reused_without_index"].as_array().unwrap();
+    let shrunk = truth["log"]["shrunk_list"].as_array().unwrap();
+    assert_eq!(
+        drift["unlinked_point"],
+        reused.len() + 2 * shrunk.len(),
+        "{check:#?}"
+    );
     let runs = store.nights();
     let gone: BTreeSet<_> = all_rows.difference(&store.strings(rows)).cloned().collect();
     let copies = truth["log"]["exact_duplicate"].as_array().unwrap();

@@ -62,6 +62,8 @@ pub enum Standing {
     Stale,
     /// No row does.
     Uncalled,
+    /// It names none, where points are to name theirs.
+    Unlinked,
 }
 
 impl Ledger {
@@ -195,7 +197,7 @@ impl Ledger {
         let made_of = made_of.and_then(|key| letters_of(head, key));
         if let PointRule::Payload { key, .. } = rule {
             let Some(value) = payload_text(&head.payload, key) else {
-                return Standing::Uncalled;
+                return Standing::Unlinked;
             };
             let wanted = (namespace.clone(), value.into_boxed_str());
             mark(&mut self.by_payload, &wanted, made_of)
@@ -239,7 +241,7 @@ fn mark<K: Ord>(entries: &mut [(K, Entry)], key: &K, made_of: Option<u64>) -> St
         let is_other = made_of.is_some_and(|text| entry.letters.is_some_and(|own| own != text));
         standing = match (standing, is_other) {
             (Standing::Called, _) | (_, false) => Standing::Called,
-            (Standing::Uncalled | Standing::Stale, true) => Standing::Stale,
+            (_, true) => Standing::Stale,
         };
     }
     standing
@@ -397,7 +399,7 @@ mod tests {
         );
         assert_eq!(
             ledger.check(&rule, &namespace(), &head(902, json!({}))),
-            Standing::Uncalled
+            Standing::Unlinked
         );
     }
 }

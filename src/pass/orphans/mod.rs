@@ -6,8 +6,9 @@
 //! - An owner *marked deleted* for `grace`: rows and points go at once.
 //! - The rows of an owner who is *absent* stay, unless the owners table says otherwise (`absent = "remove"`): then they
 //!   go, with their points, when two runs at least `settle` apart saw the owner absent.
-//! - A point whose owner or whose row is merely *absent* goes when two runs at least `settle` apart saw the same, and
-//!   it is at least `min_age` old: an agent writes its point before or after its row, and files come back from backups.
+//! - A point whose owner or whose row is merely *absent*, or that names no row where points are to name theirs, goes
+//!   when two runs at least `settle` apart saw the same, and it is at least `min_age` old: an agent writes its point
+//!   before or after its row, and files come back from backups.
 //! - A namespace of another scope than the owners table speaks for, or whose rows could not be read, is never touched.
 //! - A row store without a single row beside points in its scope is taken for a wrong file, not for an empty one.
 //!
@@ -139,6 +140,7 @@ impl Sweep<'_> {
             drops: Vec::new(),
             settling: 0,
             uncalled: 0,
+            unlinked: 0,
             matched: BTreeSet::new(),
         };
         let mut stale = 0;
@@ -164,7 +166,8 @@ impl Sweep<'_> {
                             absent.matched.insert(swept.namespace.clone());
                         }
                     }
-                    ledger::Standing::Uncalled => absent.see(swept, head),
+                    ledger::Standing::Uncalled => absent.see(swept, head, Reason::RowGone),
+                    ledger::Standing::Unlinked => absent.see(swept, head, Reason::Unlinked),
                 }
             }
             if cx.stop.is_requested() {
@@ -195,15 +198,20 @@ impl Sweep<'_> {
             mut drops,
             settling,
             uncalled,
+            unlinked,
             matched,
             ..
         } = absent;
         plan.found(Finding::PointWithoutKey, unnamed + keep_doubled(&mut drops));
         plan.found(
             Finding::RuleMismatch,
-            keep_mismatched(&mut drops, &rows.ledger, &matched),
+            keep_mismatched(&mut drops, &rows.ledger, &matched, &leaving(plan)),
         );
-        plan.found(Finding::PointWithoutRow, uncalled - drops.len() as u64);
+        let is_unlinked = |drop: &&Action| drop.reason() == Reason::Unlinked;
+        let drops_unlinked = drops.iter().filter(is_unlinked).count() as u64;
+        let drops_uncalled = drops.len() as u64 - drops_unlinked;
+        plan.found(Finding::PointWithoutRow, uncalled - drops_uncalled);
+        plan.found(Finding::UnlinkedPoint, unlinked - drops_unlinked);
         plan.found(Finding::Settling, settling);
         plan.found(Finding::RowWithoutPoint, rows.ledger.rows_without_point());
         plan.found(Finding::StalePoint, stale);
@@ -332,14 +340,33 @@ struct Swept {
 }
 
 /// A namespace that has live rows, of which not one calls for any of its points, tells of a wrong rule or of another
-/// spelling, and not of orphans: nothing of it goes but what an owner's deletion takes. Returns how many points stay.
-fn keep_mismatched(drops: &mut Vec<Action>, ledger: &Ledger, matched: &BTreeSet<Namespace>) -> u64 {
+/// spelling, and not of orphans: nothing of it goes but what an owner's deletion takes, or goes with its rows. Returns
+/// how many points stay.
+fn keep_mismatched(
+    drops: &mut Vec<Action>,
+    ledger: &Ledger,
+    matched: &BTreeSet<Namespace>,
+    leaving: &BTreeSet<Namespace>,
+) -> u64 {
     let before = drops.len();
     drops.retain(|drop| {
         let namespace = drop.namespace();
-        drop.reason().erases() || matched.contains(namespace) || ledger.live(namespace) == 0
+        drop.reason().erases()
+            || matched.contains(namespace)
+            || leaving.contains(namespace)
+            || ledger.live(namespace) == 0
     });
     (before - drops.len()) as u64
+}
+
+/// The namespaces whose rows go because their owner is absent.
+fn leaving(plan: &Plan) -> BTreeSet<Namespace> {
+    let rows = plan.actions.iter();
+    rows.filter(|action| {
+        matches!(action, Action::Delete { .. }) && action.reason() == Reason::OwnerUnknown
+    })
+    .map(|action| action.namespace().clone())
+    .collect()
 }
 
 /// Points that share an id, in whatever spellings, stay: nobody could tell which is meant. Returns how many they are.
@@ -364,19 +391,27 @@ struct Absent<'a> {
     drops: Vec<Action>,
     settling: u64,
     uncalled: u64,
+    /// Those of living owners that name no row.
+    unlinked: u64,
     /// Namespaces with a point that a row calls for.
     matched: BTreeSet<Namespace>,
 }
 
 impl Absent<'_> {
-    fn see(&mut self, swept: &Swept, head: PointHead) {
-        self.uncalled += 1;
+    /// Takes note of a point that no row calls for: `of_living` is why, if its owner lives.
+    fn see(&mut self, swept: &Swept, head: PointHead, of_living: Reason) {
         let reason = match swept.owner {
-            Owner::Deleted(at) => Reason::OwnerDeleted { at },
-            Owner::Unknown => Reason::OwnerUnknown,
-            Owner::Living => Reason::RowGone,
-            Owner::Unclear | Owner::Leaving | Owner::Untouchable => return,
+            Owner::Deleted(at) => Some(Reason::OwnerDeleted { at }),
+            Owner::Unknown => Some(Reason::OwnerUnknown),
+            Owner::Living => Some(of_living),
+            Owner::Unclear | Owner::Leaving | Owner::Untouchable => None,
         };
+        if reason == Some(Reason::Unlinked) {
+            self.unlinked += 1;
+        } else {
+            self.uncalled += 1;
+        }
+        let Some(reason) = reason else { return };
         let certain = reason.erases();
         if !certain {
             self.sightings.push(Sighting {
