@@ -1,5 +1,5 @@
 //! Random small stores against a reference: a night leaves exactly what the design says, and so does the next; an
-//! edit in the middle of it is never lost.
+//! edit in the middle of it is never lost. And stores of every preset among [`strangers`], which are left alone.
 //!
 //! The cases are the same every time. `PROPTEST_CASES=5000 cargo test --test model` looks further.
 
@@ -15,6 +15,7 @@ mod support;
 
 mod reference;
 mod store;
+mod strangers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,10 +54,17 @@ impl Observer for Quiet {
 
 /// One night, in this process.
 fn night(world: &World, passes: &[PassName]) -> RunReport {
-    let config = hypnos::config::load(&world.path("hypnos.toml")).unwrap();
+    let report = night_at(&world.path("hypnos.toml"), NOW, passes);
+    assert!(report.unopened.is_empty(), "{report:#?}");
+    report
+}
+
+/// The night of an instant over what a configuration names.
+fn night_at(config: &std::path::Path, now: i64, passes: &[PassName]) -> RunReport {
+    let config = hypnos::config::load(config).unwrap();
     let options = Options {
         run: uuid::Uuid::new_v4().to_string(),
-        now: jiff::Timestamp::from_second(NOW).unwrap(),
+        now: jiff::Timestamp::from_second(now).unwrap(),
         only: passes.to_vec(),
         skip: Vec::new(),
         stores: Vec::new(),
@@ -68,9 +76,7 @@ fn night(world: &World, passes: &[PassName]) -> RunReport {
         stop: &stop,
         progress: &Silent,
     };
-    let report = engine::run(&config, &options, &cx, &mut Quiet);
-    assert!(report.unopened.is_empty(), "{report:#?}");
-    report
+    engine::run(&config, &options, &cx, &mut Quiet)
 }
 
 /// Checks `cases` stores (or as many as `PROPTEST_CASES` says), the same ones every time.
