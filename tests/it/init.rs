@@ -454,13 +454,26 @@ fn a_log_of_mem0_leads_to_its_server() {
     let (_peer, store) = own_server(&[("memories", mem0())]);
     let log = store.dir.path().join("log.sqlite");
     open(&log)
-        .execute_batch(presets::find("mem0-qdrant").unwrap().ddl)
+        .execute_batch(&format!(
+            "{};
+             INSERT INTO history(id, memory_id, event, is_deleted) VALUES('1', 'lost', 'ADD', 0), ('2', 'gone', 'DELETE', 1);",
+            presets::find("mem0-qdrant").unwrap().ddl
+        ))
         .unwrap();
     let found = init_server(&store, &["log.sqlite", &store.url]).expect(0);
     assert_eq!(
         found.objects("init")[0]["preset"],
         "mem0-qdrant",
         "{found:#?}"
+    );
+    let config = std::fs::read_to_string(store.dir.path().join("hypnos.toml")).unwrap();
+    let named = format!("[store.log]\npath = \"{}\"", log.display());
+    assert!(config.contains(&named), "{named:?} is not in {config}");
+    let check = store.run(&["check", "--json"]);
+    assert_eq!(
+        check.objects("check")[0]["logged_without_point"],
+        1,
+        "{check:#?}"
     );
     let alone = init(store.dir.path(), &["log.sqlite", "--force"]).expect(2);
     assert!(alone.stderr.contains("only a log"), "{alone:#?}");
@@ -595,4 +608,88 @@ fn the_rest_port_in_place_of_the_other_is_told_apart() {
     let wrong = init(world.dir.path(), &["memory.db", &qdrant::rest_url()]);
     assert_ne!(wrong.code, Some(0));
     assert!(wrong.stderr.contains("6334, not 6333"), "{wrong:#?}");
+}
+
+/// The layout is told by the collections that are there, not by the rows.
+#[test]
+fn open_webui_with_a_collection_for_each_user_is_told_from_its_collections() {
+    let users = [1_u128, 2].map(|n| uuid::Uuid::from_u128(n << 80 | 5).to_string());
+    let own = users
+        .clone()
+        .map(|user| format!("open-webui_user-memory-{user}"));
+    let page = json!({"text": "a page", "metadata": {"file_id": "f", "hash": "h"}});
+    let (_peer, mut store) = own_server(&[("open-webui_file-f", page)]);
+    let db = open(&store.dir.path().join("renamed"));
+    db.execute_batch(presets::find("open-webui-collections").unwrap().ddl)
+        .unwrap();
+    for (n, (user, collection)) in (1_u128..).zip(users.iter().zip(&own)) {
+        let sql =
+            "INSERT INTO user(id, name, email, role) VALUES(?1, 'n', 'a@example.org', 'user')";
+        db.execute(sql, [user]).unwrap();
+        store.create(collection, DIM.into(), None);
+        let mut points = Vec::new();
+        for m in 1..=4_u128 {
+            let id = uuid::Uuid::from_u128(n << 64 | m).to_string();
+            if m < 4 {
+                let sql = "INSERT INTO memory(id, user_id, content, updated_at, created_at) VALUES(?1, ?2, ?1, 1, 1)";
+                db.execute(sql, [&id, user]).unwrap();
+            }
+            let payload = json!({"text": id, "metadata": {"created_at": 1_700_000_000}});
+            points.push(NewPoint::new(id, payload, vector(1)));
+        }
+        store.put(collection, &points);
+    }
+    drop(db);
+    let found = init_server(&store, &["renamed", &store.url]).expect(0);
+    let line = &found.objects("init")[0];
+    assert_eq!(line["preset"], "open-webui-collections", "{found:#?}");
+    assert_eq!(
+        (&line["rows_with_point"], &line["rows_looked_at"]),
+        (&6.into(), &6.into()),
+        "{found:#?}"
+    );
+    let drift = &found.objects("check")[0]["drift"];
+    assert_eq!(drift["point_without_row"], 2, "{found:#?}");
+}
+
+#[test]
+fn openmemory_of_mem0_is_told_from_its_database_and_the_points_of_its_memories() {
+    let user = uuid::Uuid::from_u128(77).simple().to_string();
+    let (_peer, mut store) = own_server(&[("other", mem0())]);
+    let db = open(&store.dir.path().join("renamed"));
+    db.execute_batch(presets::find("mem0-openmemory").unwrap().ddl)
+        .unwrap();
+    db.execute("INSERT INTO users(id, user_id) VALUES(?1, 'ana')", [&user])
+        .unwrap();
+    db.execute(
+        "INSERT INTO apps(id, owner_id, name) VALUES('a', ?1, 'cursor')",
+        [&user],
+    )
+    .unwrap();
+    store.create("openmemory", DIM.into(), None);
+    let mut points = Vec::new();
+    for n in 1..=5_u128 {
+        let id = uuid::Uuid::from_u128(n << 100 | 0xabc);
+        if n < 5 {
+            let sql = "INSERT INTO memories(id, user_id, app_id, content, state, created_at, updated_at)
+                       VALUES(?1, ?2, 'a', 'c', 'active', '2026-11-01 10:00:00.000000', '2026-11-01 10:00:00.000000')";
+            db.execute(sql, [&id.simple().to_string(), &user]).unwrap();
+        }
+        let mut payload = mem0();
+        payload["source_app"] = json!("openmemory");
+        payload["mcp_client"] = json!("cursor");
+        points.push(NewPoint::new(id.to_string(), payload, vector(1)));
+    }
+    store.put("openmemory", &points);
+    drop(db);
+    let found = init_server(&store, &["renamed", &store.url]).expect(0);
+    let line = &found.objects("init")[0];
+    assert_eq!(line["preset"], "mem0-openmemory", "{found:#?}");
+    assert_eq!(
+        (&line["rows_with_point"], &line["rows_looked_at"]),
+        (&4.into(), &4.into()),
+        "{found:#?}"
+    );
+    let drift = &found.objects("check")[0]["drift"];
+    assert_eq!(drift["point_without_row"], 1, "{found:#?}");
 }

@@ -470,14 +470,26 @@ fn ten_thousand_tenants_in_one_collection() {
     measure(&site, "10,000 tenants in one collection");
 }
 
+/// The peer keeps a file open for each collection.
+fn as_many_files_as_may_be() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = rustix::process::Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+}
+
 #[test]
 #[ignore = "takes minutes; prints figures"]
-fn two_hundred_tenants_with_a_collection_each() {
+fn a_thousand_tenants_with_a_collection_each() {
+    as_many_files_as_may_be();
     let ddl = presets::find("open-webui-collections").unwrap().ddl;
     let site = Site::new("webui.db", ddl, "open-webui-collections", "");
-    many(&site, 200, |of, points| {
+    many(&site, 1_000, |of, points| {
         site.collection(&own(of), &[]);
         site.put(&own(of), &points);
     });
-    measure(&site, "200 tenants with a collection each");
+    measure(&site, "1,000 tenants with a collection each");
 }

@@ -17,11 +17,15 @@ pub struct RowStore {
 impl RowStore {
     /// An empty one.
     pub fn new(preset: &str) -> Self {
+        Self::with_schema(preset, presets::find(preset).unwrap().ddl)
+    }
+
+    /// An empty one of another version of the schema.
+    pub fn with_schema(preset: &str, ddl: &str) -> Self {
         let store = Self::configured(preset);
         let db = store.db();
         db.execute_batch("PRAGMA journal_mode = WAL").unwrap();
-        db.execute_batch(presets::find(preset).unwrap().ddl)
-            .unwrap();
+        db.execute_batch(ddl).unwrap();
         store
     }
 
@@ -48,6 +52,32 @@ impl RowStore {
 
     fn path(&self) -> PathBuf {
         self.dir.path().join("memory.db")
+    }
+
+    /// What `init` makes of the file under another name: the preset. Its configuration takes the place of the other one,
+    /// but for what the tests are in a hurry about.
+    pub fn init(&self) -> String {
+        let renamed = self.dir.path().join("a copy.bin");
+        std::fs::copy(self.path(), &renamed).unwrap();
+        let mut command = hypnos();
+        command.current_dir(self.dir.path());
+        command.args(["init", "a copy.bin", "--json", "-o", "copy.toml"]);
+        let found = Output::of(&mut command).expect(0);
+        let config = std::fs::read_to_string(self.dir.path().join("copy.toml")).unwrap();
+        let at = config.find("[[store]]").unwrap();
+        let config = config[at..]
+            .replace("a copy.bin", "memory.db")
+            .replace("first_run = \"report\"", "first_run = \"apply\"");
+        let own = std::fs::read_to_string(self.dir.path().join("hypnos.toml")).unwrap();
+        let own = &own[..own.find("[[store]]").unwrap()];
+        write(
+            &self.dir.path().join("hypnos.toml"),
+            &format!("{own}{config}"),
+        );
+        found.objects("init")[0]["preset"]
+            .as_str()
+            .unwrap_or("none")
+            .to_owned()
     }
 
     /// A connection as the application has one.
