@@ -28,7 +28,7 @@ pub(super) fn foresee(store: &config::Store, target: Target<'_>, erased: &mut Er
         } else {
             name_holders(&folder, &holders, &listing, erased);
         }
-        name_unsure(&folder, &holders, &listing, erased);
+        name_unsure(&folder, &holders, &listing, target.from_pairs, erased);
     });
     if let Err(error) = named {
         unlisted(&folder, &error, target.from_pairs, erased);
@@ -73,7 +73,7 @@ impl Erasing<'_> {
                 } else {
                     name_holders(&folder, &holders, &listing, erased);
                 }
-                name_unsure(&folder, &holders, &listing, erased);
+                name_unsure(&folder, &holders, &listing, are_wanted, erased);
             }
             Err(error) => unlisted(&folder, &error, are_wanted, erased),
         }
@@ -171,19 +171,31 @@ fn left(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, why: &str, era
     }
 }
 
-/// Names the pairs of which it is not known.
-fn name_unsure(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, erased: &mut Erased) {
+/// Names the pairs of which it is not known. Where the pairs are to go, one that cannot be read is left for a person to
+/// remove: whether it holds the last copy of what others still need is not known either.
+fn name_unsure(
+    folder: &Shelf,
+    holders: &Holders<'_>,
+    listing: &Listing,
+    are_wanted: bool,
+    erased: &mut Erased,
+) {
     for (name, error) in &listing.damaged {
+        let what_to_do = if are_wanted {
+            "; look at it, remove the folder by hand, and forget it again (or let the next run do so)"
+        } else {
+            ""
+        };
         let why = format!(
-            "whether it holds something is not known, and it is left alone: {}",
+            "whether it holds something is not known, and it is left alone: {}{what_to_do}",
             chain(error)
         );
-        erased.remains("pair", &place(folder, name), why, false);
+        erased.remains("pair", &place(folder, name), why, are_wanted);
     }
     let perhaps = holders.unsure(erased.new_pair.as_deref());
     if perhaps > 0 {
         let why = format!(
-            "{perhaps} pairs that count nothing of it: their text index, or the segments of the server in them, can have words of what was removed before each was taken"
+            "{perhaps} pairs that count nothing of it: their text index, or the segments of the server or the pages in them, can have words of what was removed before each was taken"
         );
         let place = folder.folder().display().to_string();
         erased.remains("older_pairs", &place, why, false);

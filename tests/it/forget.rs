@@ -462,14 +462,31 @@ fn a_pair_of_which_it_is_not_known_is_said_and_left_alone() {
             .env("FAILPOINTS", "pair.points_copied=return(kill)"),
     );
     assert_eq!(killed.code, None);
-    let done = certificate(&world.run(&FORGET_PAIRS).expect(0));
+    // Nobody asked that it goes: it is named.
+    let done = certificate(&world.run(&FORGET).expect(0));
+    let named = |(pair, unfinished, _): &(String, bool, String)| *pair == damaged && !unfinished;
+    assert!(pairs_left(&done).iter().any(named), "{done:#}");
+    let done = certificate(&world.run(&FORGET_PAIRS).expect(3));
     // What is left of one that was never whole is no loss.
     assert_eq!(removed(&done)["pair"], 1, "{done:#}");
     let left = pairs_left(&done);
     assert_eq!(left.len(), 1, "{done:#}");
-    assert_eq!((&left[0].0, left[0].1), (&damaged, false));
-    assert!(left[0].2.contains("not known"), "{left:?}");
+    assert_eq!((&left[0].0, left[0].1), (&damaged, true));
+    for said in ["not known", "remove the folder by hand"] {
+        assert!(left[0].2.contains(said), "{left:?}");
+    }
     assert!(manifest.exists());
+    // It is not forgotten that it is to be forgotten, and a person ends it.
+    let forgetting = || {
+        let status = world.run(&["status", "--json"]);
+        status.objects("status")[0]["forgetting"].clone()
+    };
+    let _ = world.run(&["--run-now", "--only", "decay"]).expect(3);
+    assert_eq!(forgetting(), 1);
+    std::fs::remove_dir_all(manifest.parent().unwrap()).unwrap();
+    let _ = world.run(&["--run-now", "--only", "decay"]).expect(0);
+    assert!(forgetting().is_null());
+    let _ = world.run(&FORGET_PAIRS).expect(0);
 }
 
 #[test]
