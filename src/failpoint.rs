@@ -117,6 +117,8 @@ failpoints! {
     VacuumBefore = "vacuum.before",
     VacuumDone = "vacuum.done",
     PairBegun = "pair.begun",
+    // What a new copy of a database holds is in its blocks.
+    CopySynced = "pair.copy_synced",
     RowsCopied = "pair.rows_copied",
     PointsCopied = "pair.points_copied",
     ManifestWritten = "pair.manifest_written",

@@ -4,7 +4,8 @@
 //! character prints the text), and that may be a memory. The place in the source is enough to mend it.
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, resume_unwind, set_hook};
+use std::thread::ScopedJoinHandle;
 
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -42,6 +43,11 @@ fn note(info: &PanicHookInfo<'_>) {
         .map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     tracing::error!(%place, "panicked");
     PLACE.with_borrow_mut(|known| *known = Some(place));
+}
+
+/// What a thread brought; when it panicked, this one does, too.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Does a piece of work that must not take others with it. What it was changing in memory is left half-way and must

@@ -1,9 +1,10 @@
 //! Threads that share one piece of work.
 
 use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+use crate::panics::joined;
 
 /// Vectors from which on one core takes longer to compare them than another one to join in.
 const WORTH: usize = 1024;
@@ -15,9 +16,7 @@ pub(super) fn run<R: Send>(threads: NonZeroUsize, work: impl Fn() -> R + Sync) -
     thread::scope(|scope| {
         let others: Vec<_> = (1..threads.get()).map(|_| scope.spawn(&work)).collect();
         let mut results = vec![work()];
-        for other in others {
-            results.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
+        results.extend(others.into_iter().map(joined));
         results
     })
 }

@@ -1,8 +1,9 @@
 //! Which pairs hold memories of a namespace, as far as can be told without opening them: every manifest counts the
 //! memories and points of each namespace in its copies.
 //!
-//! A count says nothing of words that a copy has beside its memories: a copy of the rows is made of live pages only, but
-//! an index of words keeps deleted ones until it is folded, and a Qdrant server copies its segments as they are.
+//! A count says nothing of words that a copy has beside its memories: a copy of the rows is made of live pages only where
+//! it can be, but an index of words keeps deleted ones until it is folded, and a Qdrant server copies its segments as they
+//! are.
 
 use std::collections::BTreeMap;
 
@@ -76,11 +77,11 @@ impl<'a> Holders<'a> {
         holders
     }
 
-    /// How many pairs can have words of it, where one was `taken` after text indexes had been folded: on a server segments
-    /// stay as they are.
+    /// How many pairs can have words of it, where one was `taken` after text indexes had been folded: segments of a server,
+    /// and pages, were copied as they are.
     #[must_use]
     pub fn unsure(&self, taken: Option<&str>) -> usize {
-        let is_folded = |pair: &Pair| taken == Some(&pair.name) && !is_of_a_server(&pair.manifest);
+        let is_folded = |pair: &Pair| taken == Some(&pair.name) && !keeps_deleted(&pair.manifest);
         self.perhaps.iter().filter(|pair| !is_folded(pair)).count()
     }
 
@@ -94,12 +95,14 @@ impl<'a> Holders<'a> {
 /// Whether a pair can have words of memories that it does not have.
 fn keeps_words(manifest: &Manifest) -> bool {
     let has_index = |rows: &CopiedRows| has_text_index(&rows.tables);
-    is_of_a_server(manifest) || manifest.rows.iter().any(has_index)
+    keeps_deleted(manifest) || manifest.rows.iter().any(has_index)
 }
 
-fn is_of_a_server(manifest: &Manifest) -> bool {
+/// Whether something was copied with what had been deleted from it.
+fn keeps_deleted(manifest: &Manifest) -> bool {
     let mut points = manifest.points.iter();
-    points.any(|points: &CopiedPoints| points.backend == "qdrant")
+    manifest.files().any(|file| file.keeps_deleted)
+        || points.any(|points: &CopiedPoints| points.backend == "qdrant")
 }
 
 /// Whether two of the tables are those that FTS5, or FTS3 and FTS4, keep words in.

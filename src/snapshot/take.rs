@@ -1,8 +1,10 @@
-//! Making a pair: the rows, then the points, then the manifest, then its name.
+//! Making a pair: the rows, the points beside them, then the manifest, then its name.
 //!
 //! Every count in the manifest was taken from the copies. Whatever goes wrong, nothing is left on the shelf.
 
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use rusqlite::Connection;
 
@@ -10,10 +12,11 @@ use super::manifest::{CopiedRows, Drift, FORMAT, Manifest, Purpose};
 use super::{Shelf, SnapshotError};
 use crate::clock::{self, Timestamp};
 use crate::failpoint::{Failpoint, hit};
+use crate::panics::joined;
 use crate::pass::{Cx, PassName};
 use crate::store::Stores;
-use crate::store::copies::{CopiedFile, CopyError, Count};
-use crate::store::database::{self, Stamp};
+use crate::store::copies::{CopiedPoints, CopyError, Count};
+use crate::store::database::{self, Fixed, Stamp};
 use crate::store::identity::Identity;
 use crate::store::rows::{Partition, RowStore, Snapshot};
 use crate::store::vectors;
@@ -62,16 +65,7 @@ fn fill(order: Order<'_>, folder: &Path, name: &str) -> Result<Manifest, Snapsho
     hit(Failpoint::PairBegun)?;
     let stores = order.stores;
     let begun_at = clock::now();
-    let rows = copy_rows(order, folder)?;
-    hit(Failpoint::RowsCopied)?;
-    let points = match vectors::copies(&stores.config, order.cx.stop)? {
-        Some(copies) => Some(
-            copies
-                .copy_to(folder)
-                .map_err(SnapshotError::half("points"))?,
-        ),
-        None => None,
-    };
+    let (rows, points) = copy_halves(order, folder)?;
     hit(Failpoint::PointsCopied)?;
     let mut manifest = Manifest {
         format: FORMAT,
@@ -97,7 +91,44 @@ fn fill(order: Order<'_>, folder: &Path, name: &str) -> Result<Manifest, Snapsho
     Ok(manifest)
 }
 
-fn copy_rows(order: Order<'_>, folder: &Path) -> Result<Vec<CopiedRows>, SnapshotError> {
+/// Copies the rows, and the points beside them from the moment on at which the state of the last rows stands: no point
+/// is of an earlier state than any row. Points that are in the copy of the rows wait for it.
+fn copy_halves(
+    order: Order<'_>,
+    folder: &Path,
+) -> Result<(Vec<CopiedRows>, Option<CopiedPoints>), SnapshotError> {
+    let copies = vectors::copies(&order.stores.config, order.cx.stop)?;
+    let (sender, standing) = mpsc::channel();
+    let fixed = match &copies {
+        Some(copies) if !copies.is_in_rows() => Fixed::telling(sender.clone()),
+        _ => Fixed::default(),
+    };
+    thread::scope(|scope| {
+        let points = copies.map(|copies| {
+            let copy = move || standing.recv().is_ok().then(|| copies.copy_to(folder));
+            scope.spawn(copy)
+        });
+        let rows = copy_rows(order, folder, &fixed).and_then(|rows| {
+            hit(Failpoint::RowsCopied)?;
+            Ok(rows)
+        });
+        if rows.is_ok() {
+            // Nobody listens where there are no points.
+            let _ = sender.send(());
+        }
+        // Else the points would wait for ever for rows that could not be copied.
+        drop((sender, fixed));
+        let points = points.and_then(joined).transpose();
+        Ok((rows?, points.map_err(SnapshotError::half("points"))?))
+    })
+}
+
+/// Copies every row database; `fixed` is told of the last one.
+fn copy_rows(
+    order: Order<'_>,
+    folder: &Path,
+    fixed: &Fixed,
+) -> Result<Vec<CopiedRows>, SnapshotError> {
     let partitions = order.stores.listing()?.files;
     let progress = order.cx.progress;
     let total = partitions.len() as u64;
@@ -108,7 +139,11 @@ fn copy_rows(order: Order<'_>, folder: &Path) -> Result<Vec<CopiedRows>, Snapsho
             return Err(SnapshotError::Interrupted);
         }
         let file = format!("rows-{}.db", index + 1);
-        let rows = copy_partition(order, partition, folder, &file)
+        let fixed = match partitions.len() - index {
+            1 => fixed.clone(),
+            _ => Fixed::default(),
+        };
+        let rows = copy_partition(order, partition, folder, &file, &fixed)
             .map_err(SnapshotError::half(format!("rows of {}", partition.name)))?;
         copied.push(rows);
         progress.advance(1);
@@ -122,20 +157,26 @@ fn copy_partition(
     partition: &Partition,
     folder: &Path,
     file: &str,
+    fixed: &Fixed,
 ) -> Result<CopiedRows, CopyError> {
-    let path = folder.join(file);
     let journal_mode = database::journal_mode(&partition.path)?;
     let stamp = Stamp::of(&partition.path)?;
-    database::copy(&partition.path, &path, order.cx.stop)?;
-    let copy = database::open_copy(&path)?;
+    let made = database::copy(&partition.path, &folder.join(file), order.cx.stop, fixed)?;
+    let (file, (schema, tables, count)) = database::settle(folder, file, made, |copy| {
+        Ok((
+            database::schema(&copy)?,
+            database::tables(&copy)?,
+            count_copy(&order.stores.rows, partition, copy)?,
+        ))
+    })?;
     Ok(CopiedRows {
         partition: partition.name.to_string(),
         is_tenant: partition.tenant.is_some(),
         journal_mode,
-        schema: database::schema(&copy)?,
-        tables: database::tables(&copy)?,
-        count: count_copy(&order.stores.rows, partition, copy)?,
-        file: CopiedFile::of(folder, file).map_err(CopyError::io("read the copy of the rows"))?,
+        schema,
+        tables,
+        count,
+        file,
         stamp,
     })
 }

@@ -39,6 +39,9 @@ pub struct CopiedFile {
     /// The node of a cluster that it was taken from; `None` where there is one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Whether it is a copy of pages, in which what had been deleted can still be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_deleted: bool,
 }
 
 impl CopiedFile {
@@ -54,6 +57,7 @@ impl CopiedFile {
             bytes,
             sha256,
             node: None,
+            keeps_deleted: false,
         })
     }
 }
@@ -224,6 +228,11 @@ pub trait PointCopies: Send {
     ///
     /// When the copy is not whole, or a stop was requested.
     fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError>;
+
+    /// Whether the points are in the copy of the rows, which has to be whole before they are counted.
+    fn is_in_rows(&self) -> bool {
+        false
+    }
 
     /// Counts a copy anew, trusting nothing but its files, whose hashes the caller has compared.
     ///

@@ -1,8 +1,10 @@
 //! Whole copies of a SQLite database: made, opened with suspicion, and compared with the original.
 //!
 //! Mechanics: VACUUM INTO writes a copy of one state of the database beside a live writer, keeps every rowid, and holds
-//! no lock that a writer in WAL mode would wait for. It follows links and makes its file for everybody, so the file is
-//! made first. A copy is opened as a file that nobody writes: no lock, no log, nothing beside it.
+//! no lock that a writer in WAL mode would wait for. It leaves nothing of what was deleted, as a copy of the pages would.
+//! It follows links and makes its file for everybody, so the file is made first. Where the application has given a table
+//! or an index a function or collation of its own, nobody else can write those anew: then the pages are copied as they are,
+//! and what had been deleted is said to be still in them. A copy is opened as a file that nobody writes: no lock, no log, nothing beside it.
 //!
 //! Policy: a copy may have been killed half-way, in which case it opens, has no tables and passes every check of SQLite:
 //! what counts is what was counted in it.
@@ -13,67 +15,205 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread;
 
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::copies::{CopyError, hex};
+use super::copies::{CopiedFile, CopyError, hex};
 use super::sqlite::{self, Access};
 use super::{swap, vec0};
 use crate::clock::Timestamp;
 use crate::durable;
+use crate::failpoint::{Failpoint, hit};
+use crate::panics::joined;
 use crate::stop::Stop;
 
 /// Steps of the virtual machine between two looks at the stop flag.
 const STEPS_PER_LOOK: i32 = 10_000;
+/// Pages that are copied between two looks at the stop flag.
+const PAGES_PER_LOOK: i32 = 1_000;
 /// A file that was written this shortly before it was looked at may be written once more without another time of
 /// change: its stamp proves nothing. In nanoseconds.
 const RACY: i64 = 2_000_000_000;
 
-/// Copies one state of the database at `source` to the new file `target`, for its owner only, and syncs it.
+/// Copies one state of the database at `source` to the new file `target`, for its owner only. It is not on the disk yet:
+/// [`settle`] is what makes it a copy. `fixed` is told when that state stands, so that whatever is read from then on is
+/// read later than it.
 ///
 /// # Errors
 ///
 /// When the database cannot be read, or the copy cannot be written; then no copy is left.
-pub fn copy(source: &Path, target: &Path, stop: &Stop) -> Result<(), CopyError> {
+pub fn copy(source: &Path, target: &Path, stop: &Stop, fixed: &Fixed) -> Result<Made, CopyError> {
+    let made = match into_new(target, || vacuum_into(source, target, stop, fixed)) {
+        Err(CopyError::Sqlite { source: error, .. }) if is_of_the_application(&error) => {
+            into_new(target, || copy_pages(source, target, stop, fixed))?;
+            Made::Pages
+        }
+        made => {
+            made?;
+            Made::Anew
+        }
+    };
+    Ok(made)
+}
+
+/// How a copy was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// Every row written anew: of what was deleted nothing is left.
+    Anew,
+    /// Page by page: what was deleted can still be in it.
+    Pages,
+}
+
+/// Makes a new file for `write`, which goes again when that fails.
+fn into_new(target: &Path, write: impl FnOnce() -> Result<(), CopyError>) -> Result<(), CopyError> {
     durable::write_new(target, b"", durable::PRIVATE)
         .map_err(CopyError::io(format!("create {}", target.display())))?;
-    let copied = vacuum_into(source, target, stop).and_then(|()| {
-        File::open(target)
-            .and_then(|file| file.sync_all())
-            .map_err(CopyError::io(format!("sync {}", target.display())))
-    });
-    if copied.is_err() {
+    let written = write();
+    if written.is_err() {
         durable::remove_if_there(target)
             .map_err(CopyError::io(format!("remove {}", target.display())))?;
     }
-    copied
+    written
 }
 
-fn vacuum_into(source: &Path, target: &Path, stop: &Stop) -> Result<(), CopyError> {
+/// Whether `SQLite` refused a statement as such, and nothing was wrong with a file, a lock or a value: it wants a function or
+/// a collation that only the application has.
+fn is_of_the_application(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code & 0xff);
+    code == Some(rusqlite::ffi::SQLITE_ERROR)
+}
+
+/// Who is told that the state which is copied stands; nobody by default.
+#[derive(Debug, Clone, Default)]
+pub struct Fixed(Option<Sender<()>>);
+
+impl Fixed {
+    /// Tells the other end of a channel.
+    #[must_use]
+    pub fn telling(sender: Sender<()>) -> Self {
+        Self(Some(sender))
+    }
+
+    /// Tells it, if it has not.
+    fn tell(&mut self) {
+        if let Some(sender) = self.0.take() {
+            // Nobody may be there any more to hear it.
+            let _ = sender.send(());
+        }
+    }
+}
+
+fn vacuum_into(source: &Path, target: &Path, stop: &Stop, fixed: &Fixed) -> Result<(), CopyError> {
     let mut conn = sqlite::open(source, Access::Read)?;
     let doing = format!("copy {}", source.display());
     let name = target
         .to_str()
         .ok_or_else(|| CopyError::Damaged(format!("{}: not UTF-8", target.display())))?;
     let run = |conn: &mut Connection| {
-        let asked = stop.clone();
-        conn.progress_handler(STEPS_PER_LOOK, Some(move || asked.is_requested()))?;
+        let (asked, mut telling) = (stop.clone(), fixed.clone());
+        let look = move || {
+            // So many steps are taken by copying a table, and by nothing before the state was fixed.
+            telling.tell();
+            asked.is_requested()
+        };
+        conn.progress_handler(STEPS_PER_LOOK, Some(look))?;
         // What an application once wrote with text in double quotes has to be read again.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, true)?;
         conn.pragma_update(None, "query_only", false)?;
-        conn.execute("VACUUM INTO ?1", [name])
+        unsynced(conn, |conn| conn.execute("VACUUM INTO ?1", [name]))
     };
     match run(&mut conn) {
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            fixed.clone().tell();
+            Ok(())
+        }
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
             Err(CopyError::Interrupted)
         }
         Err(source) => Err(failed(doing)(source)),
     }
+}
+
+/// Copies the pages of one state, a few at a time; a transaction keeps that state together.
+fn copy_pages(source: &Path, target: &Path, stop: &Stop, fixed: &Fixed) -> Result<(), CopyError> {
+    let conn = sqlite::open(source, Access::Read)?;
+    let doing = || failed(format!("copy the pages of {}", source.display()));
+    let state = conn.unchecked_transaction().map_err(doing())?;
+    schema(&state)?;
+    fixed.clone().tell();
+    let mut copy =
+        Connection::open_with_flags(target, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(doing())?;
+    copy.pragma_update(None, "synchronous", "OFF")
+        .map_err(doing())?;
+    let pages = Backup::new(&state, &mut copy).map_err(doing())?;
+    loop {
+        if stop.is_requested() {
+            return Err(CopyError::Interrupted);
+        }
+        match pages.step(PAGES_PER_LOOK).map_err(doing())? {
+            StepResult::Done => return Ok(()),
+            StepResult::More => {}
+            _ => return Err(CopyError::Damaged("somebody writes to the copy".into())),
+        }
+    }
+}
+
+/// Runs `write` without a sync of what it writes, which is of no worth before the whole of it is synced. Closing the
+/// connection may fold in what another process has left in the log: that is synced again, or not done.
+fn unsynced<T>(
+    conn: &Connection,
+    write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let no_fold = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    let was = conn.db_config(no_fold)?;
+    conn.set_db_config(no_fold, true)?;
+    conn.pragma_update(None, "synchronous", "OFF")?;
+    let written = write(conn);
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.set_db_config(no_fold, was)?;
+    written
+}
+
+/// Makes a new copy one that counts: on the disk, hashed, and read by `read`. All three at once, for each goes through
+/// the whole file and none waits for what another finds.
+///
+/// # Errors
+///
+/// When one of the three fails.
+pub fn settle<T>(
+    folder: &Path,
+    name: &str,
+    made: Made,
+    read: impl FnOnce(Connection) -> Result<T, CopyError>,
+) -> Result<(CopiedFile, T), CopyError> {
+    let path = folder.join(name);
+    thread::scope(|scope| {
+        let synced = scope.spawn(|| sync(&path));
+        let hashed = scope.spawn(|| CopiedFile::of(folder, name));
+        let read = open_copy(&path).and_then(read);
+        joined(synced)?;
+        let file = joined(hashed).map_err(CopyError::io(format!("hash {}", path.display())))?;
+        let keeps_deleted = made == Made::Pages;
+        let file = CopiedFile {
+            keeps_deleted,
+            ..file
+        };
+        Ok((file, read?))
+    })
+}
+
+fn sync(path: &Path) -> Result<(), CopyError> {
+    let synced = File::open(path).and_then(|file| file.sync_all());
+    synced.map_err(CopyError::io(format!("sync {}", path.display())))?;
+    Ok(hit(Failpoint::CopySynced)?)
 }
 
 /// Opens a copy: nothing in its schema is trusted, and no file beside it is looked at or made.
@@ -126,10 +266,32 @@ fn uri(path: &Path) -> PathBuf {
 ///
 /// When the check could not be run.
 pub fn damage(copy: &Connection) -> Result<Option<String>, CopyError> {
-    let first: String = copy
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(failed("check the copy for damage"))?;
-    Ok((first != "ok").then_some(first))
+    quick_check(copy).map_err(failed("check the copy for damage"))
+}
+
+/// Reads every page and says what is wrong first; `None` when nothing is. A table that only the application can check is
+/// passed over.
+///
+/// # Errors
+///
+/// When the check could not be run.
+pub fn quick_check(conn: &Connection) -> rusqlite::Result<Option<String>> {
+    let check = |sql: &str| {
+        let first: String = conn.query_row(sql, [], |row| row.get(0))?;
+        Ok((first != "ok").then_some(first))
+    };
+    match check("PRAGMA quick_check(1)") {
+        Err(error) if is_of_the_application(&error) => {}
+        result => return result,
+    }
+    for name in table_names(conn)? {
+        match check(&format!("PRAGMA quick_check({})", quoted(&name))) {
+            Ok(None) => {}
+            Err(error) if is_of_the_application(&error) => {}
+            result => return result,
+        }
+    }
+    Ok(None)
 }
 
 /// The number of rows of every ordinary table, by name.
@@ -240,10 +402,11 @@ fn same_rows(
 ) -> Result<bool, CopyError> {
     let sql = format!("SELECT * FROM {}", quoted(table));
     let doing = || failed("compare the tables");
-    let (mut ours, mut theirs) = (
-        live.prepare(&sql).map_err(doing())?,
-        copy.prepare(&sql).map_err(doing())?,
-    );
+    let (mut ours, mut theirs) = match (live.prepare(&sql), copy.prepare(&sql)) {
+        // Nobody but the application can tell.
+        (Err(error), _) | (_, Err(error)) if is_of_the_application(&error) => return Ok(false),
+        (ours, theirs) => (ours.map_err(doing())?, theirs.map_err(doing())?),
+    };
     let columns = ours.column_count();
     let (mut ours, mut theirs) = (
         ours.query([]).map_err(doing())?,
@@ -303,6 +466,7 @@ fn put(copy: &Path, staged: &Path, is_wal: bool) -> Result<(), CopyError> {
 }
 
 /// Writes a database that nobody else knows of anew: what was deleted from it is in no page any more. Every rowid stays.
+/// One that cannot be written anew stays as it is: what was deleted from it has to have been overwritten.
 ///
 /// # Errors
 ///
@@ -311,7 +475,11 @@ pub fn compact(path: &Path, stop: &Stop) -> Result<(), CopyError> {
     let is_wal = journal_mode(path)? == "wal";
     let anew = sqlite::beside(path, swap::ANEW);
     durable::remove_if_there(&anew).map_err(CopyError::io(format!("remove {}", anew.display())))?;
-    copy(path, &anew, stop)?;
+    if copy(path, &anew, stop, &Fixed::default())? == Made::Pages {
+        let removed = durable::remove_if_there(&anew);
+        return removed.map_err(CopyError::io(format!("remove {}", anew.display())));
+    }
+    sync(&anew)?;
     let doing = || CopyError::io(format!("replace {}", path.display()));
     for log in ["-wal", "-shm"] {
         durable::remove_if_there(&sqlite::beside(path, log)).map_err(doing())?;
@@ -411,7 +579,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let (live, owner) = database(dir.path(), mode);
             let target = dir.path().join("copy?.db");
-            copy(&live, &target, &Stop::default()).unwrap();
+            copy(&live, &target, &Stop::default(), &Fixed::default()).unwrap();
             let counts = tables(&open_copy(&target).unwrap()).unwrap();
             assert_eq!((counts["t"], counts["k"]), (3, 2));
             assert_eq!(damage(&open_copy(&target).unwrap()).unwrap(), None);
@@ -441,16 +609,114 @@ mod tests {
         }
     }
 
+    /// What is written between two looks of the copying is not in the copy, and the copying tells that its state stands
+    /// before it is done.
+    #[test]
+    fn a_copy_tells_when_its_state_stands() {
+        const MANY: &str = "CREATE TABLE many(x); INSERT INTO many
+             WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000) SELECT x FROM n";
+        for few_or_many in ["", MANY] {
+            let dir = tempfile::tempdir().unwrap();
+            let (live, owner) = database(dir.path(), "wal");
+            owner.execute_batch(few_or_many).unwrap();
+            let target = dir.path().join("copy.db");
+            let (sender, told) = std::sync::mpsc::channel();
+            let writer = thread::spawn(move || {
+                told.recv().unwrap();
+                owner
+                    .execute_batch("INSERT INTO t VALUES (4, 'x')")
+                    .unwrap();
+            });
+            let fixed = Fixed::telling(sender);
+            copy(&live, &target, &Stop::default(), &fixed).unwrap();
+            drop(fixed);
+            writer.join().unwrap();
+            assert_eq!(tables(&open_copy(&target).unwrap()).unwrap()["t"], 3);
+            assert_eq!(tables(&Connection::open(&live).unwrap()).unwrap()["t"], 4);
+        }
+    }
+
+    /// What an application can give its tables that only it can write anew: `binary` and `upper` stand for its own.
+    const OWN: [&str; 5] = [
+        "CREATE TABLE own(x TEXT); CREATE INDEX own_x ON own(x COLLATE binary)",
+        "CREATE TABLE own(x TEXT COLLATE binary PRIMARY KEY)",
+        "CREATE TABLE own(x TEXT); CREATE INDEX own_x ON own(upper(x))",
+        "CREATE TABLE own(x TEXT CHECK (upper(x) = x))",
+        "CREATE TABLE own(x TEXT, y TEXT GENERATED ALWAYS AS (upper(x)) VIRTUAL)",
+    ];
+
+    /// A database with such a table, whose functions are not known to anybody who opens it from now on.
+    fn database_of_its_own(folder: &Path, mode: &str, own: &str) -> PathBuf {
+        let (path, owner) = database(folder, mode);
+        owner.execute_batch(own).unwrap();
+        owner
+            .execute_batch(
+                "INSERT INTO own(x) VALUES ('A'), ('B'); PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET sql = replace(replace(sql, 'binary', 'mine'), 'upper', 'mine')",
+            )
+            .unwrap();
+        path
+    }
+
+    #[test]
+    fn what_only_the_application_can_write_anew_is_copied_page_by_page() {
+        let modes = ["wal", "delete"].into_iter();
+        for (mode, own) in modes.flat_map(|mode| OWN.map(|own| (mode, own))) {
+            let dir = tempfile::tempdir().unwrap();
+            let live = database_of_its_own(dir.path(), mode, own);
+            let target = dir.path().join("copy.db");
+            let made = copy(&live, &target, &Stop::default(), &Fixed::default()).unwrap();
+            assert_eq!(made, Made::Pages, "{mode}: {own}");
+            let read = |copy: Connection| Ok((tables(&copy)?, damage(&copy)?));
+            let (file, (counts, damage)) = settle(dir.path(), "copy.db", made, read).unwrap();
+            assert_eq!((counts["t"], counts["own"]), (3, 2), "{own}");
+            assert_eq!((damage, file.keeps_deleted), (None, true), "{own}");
+            assert!(!sqlite::beside(&target, "-wal").exists(), "{mode}");
+            // Whether it is the same cannot always be told, and is never an error.
+            same(&live, &target, &Stop::default()).unwrap();
+            let owner = Connection::open(&live).unwrap();
+            owner.execute_batch("DELETE FROM t").unwrap();
+            assert!(!same(&live, &target, &Stop::default()).unwrap(), "{own}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_can_be_checked_is_checked_beside_one_that_cannot() {
+        let dir = tempfile::tempdir().unwrap();
+        let live = database_of_its_own(dir.path(), "delete", OWN[0]);
+        let target = dir.path().join("copy.db");
+        copy(&live, &target, &Stop::default(), &Fixed::default()).unwrap();
+        let root: i64 = open_copy(&target)
+            .unwrap()
+            .query_row(
+                "SELECT rootpage FROM sqlite_schema WHERE name = 't'",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        let mut bytes = std::fs::read(&target).unwrap();
+        // The number of cells of the page.
+        bytes[usize::try_from(root - 1).unwrap() * 4096 + 3] = 0xff;
+        durable::replace(&target, &bytes, durable::PRIVATE).unwrap();
+        assert!(damage(&open_copy(&target).unwrap()).unwrap().is_some());
+    }
+
     #[test]
     fn a_copy_takes_nobody_elses_place_and_leaves_none_when_it_fails() {
         let dir = tempfile::tempdir().unwrap();
         let (live, _owner) = database(dir.path(), "wal");
         let target = dir.path().join("copy.db");
         std::os::unix::fs::symlink(dir.path().join("nowhere"), &target).unwrap();
-        copy(&live, &target, &Stop::default()).unwrap_err();
+        copy(&live, &target, &Stop::default(), &Fixed::default()).unwrap_err();
         assert!(target.is_symlink());
         let target = dir.path().join("other.db");
-        copy(&dir.path().join("none.db"), &target, &Stop::default()).unwrap_err();
+        copy(
+            &dir.path().join("none.db"),
+            &target,
+            &Stop::default(),
+            &Fixed::default(),
+        )
+        .unwrap_err();
         assert!(!target.exists());
     }
 
@@ -488,7 +754,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (live, _owner) = database(dir.path(), "wal");
         let target = dir.path().join("copy.db");
-        copy(&live, &target, &Stop::default()).unwrap();
+        copy(&live, &target, &Stop::default(), &Fixed::default()).unwrap();
         for (is_wal, mode) in [(true, "wal"), (false, "delete")] {
             let staged = dir.path().join("staged.db");
             stage(&target, &staged, is_wal).unwrap();

@@ -230,6 +230,7 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         | F::VacuumBefore
         | F::VacuumDone
         | F::PairBegun
+        | F::CopySynced
         | F::RowsCopied
         | F::PointsCopied
         | F::ManifestWritten
@@ -258,13 +259,13 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
     })
 }
 
-const ACTIONS: [&str; 3] = ["kill", "error", "delay"];
+pub(crate) const ACTIONS: [&str; 3] = ["kill", "error", "delay"];
 
 /// One disturbance: the `nth` hit of a point in a scenario.
 struct Step<'a> {
     backend: Backend,
     scenario: &'a Scenario,
-    point: &'static str,
+    point: Failpoint,
     nth: usize,
     action: &'static str,
 }
@@ -292,6 +293,32 @@ pub(crate) fn on_threads<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), S
     );
 }
 
+/// What `FAILPOINTS` has to be for every point to tell when it is come by.
+pub(crate) fn tell_all() -> String {
+    let all = Failpoint::ALL
+        .iter()
+        .map(|point| format!("{point}=return(tell)"));
+    all.collect::<Vec<_>>().join(";")
+}
+
+/// The points that a command told of, in their order.
+pub(crate) fn told_by(output: &Output) -> Vec<Failpoint> {
+    let told = output.stderr.lines().filter_map(|line| {
+        let (_, name) = line.split_once("came by ")?;
+        let point = Failpoint::ALL.iter().find(|point| point.as_str() == name);
+        Some(*point.expect("a point"))
+    });
+    told.collect()
+}
+
+/// Disturbs the `nth` hit of a point.
+pub(crate) fn disturbance(point: Failpoint, nth: usize, action: &str) -> String {
+    match nth {
+        0 => format!("{point}=1*return({action})"),
+        n => format!("{point}={n}*off->1*return({action})"),
+    }
+}
+
 impl Scenario {
     fn run(&self, case: &Case, failpoints: &str) -> Output {
         let command = (self.command)(case);
@@ -301,16 +328,8 @@ impl Scenario {
 
     /// Runs with every point telling when it is come by; also which were, in their order.
     fn told(&self, case: &Case) -> (Output, Vec<Failpoint>) {
-        let all = Failpoint::ALL
-            .iter()
-            .map(|point| format!("{point}=return(tell)"));
-        let calm = self.run(case, &all.collect::<Vec<_>>().join(";"));
-        let told = calm.stderr.lines().filter_map(|line| {
-            let (_, name) = line.split_once("came by ")?;
-            let point = Failpoint::ALL.iter().find(|point| point.as_str() == name);
-            Some(*point.expect("a point"))
-        });
-        let told = told.collect();
+        let calm = self.run(case, &tell_all());
+        let told = told_by(&calm);
         (calm, told)
     }
 
@@ -335,13 +354,7 @@ impl Scenario {
 
 impl Step<'_> {
     fn failpoint(&self) -> String {
-        let Self {
-            point, nth, action, ..
-        } = self;
-        match nth {
-            0 => format!("{point}=1*return({action})"),
-            n => format!("{point}={n}*off->1*return({action})"),
-        }
+        disturbance(self.point, self.nth, self.action)
     }
 
     fn disturb(&self) -> Result<(), String> {
@@ -414,7 +427,7 @@ fn steps(
     let step = |(nth, action): (usize, &&'static str)| Step {
         backend,
         scenario,
-        point: point.as_str(),
+        point,
         nth,
         action,
     };

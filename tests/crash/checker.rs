@@ -286,7 +286,12 @@ fn questions_were_put_once(case: &Case) -> Verdict<()> {
 
 /// The journal must say of the last run what its process said: a run that failed is not remembered as a success.
 pub(crate) fn the_journal_is_honest(case: &Case, code: Option<i32>) -> Verdict<()> {
-    let path = case.world.path("state/agent/main.db");
+    the_journal_in_is_honest(case.world.dir.path(), code)
+}
+
+/// The same of the store in a folder.
+pub(crate) fn the_journal_in_is_honest(folder: &Path, code: Option<i32>) -> Verdict<()> {
+    let path = folder.join("state/agent/main.db");
     if !path.exists() {
         return Ok(());
     }

@@ -11,7 +11,8 @@
 //! | [`calls`], [`vfs`] | the Nth call of a file or of the server fails |
 //! | [`disk`] | full, read-only, somebody else's |
 //! | [`edits`], [`fading`], [`folding`] | memories that change while they are removed, fade, are asked about or folded |
-//! | [`snapshot`], [`by_hand`] | VACUUM, pairs and restores; undo and forget |
+//! | [`points`] | the census of a store whose points are its rows |
+//! | [`snapshot`], [`restoring`], [`by_hand`] | VACUUM and pairs; restores; undo and forget |
 
 #![allow(let_underscore_drop, reason = "an answer that a test does not look at")]
 #![allow(
@@ -36,6 +37,8 @@ mod edits;
 mod fading;
 mod folding;
 mod kills;
+mod points;
+mod restoring;
 mod seed;
 mod snapshot;
 mod vfs;

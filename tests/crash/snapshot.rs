@@ -1,5 +1,4 @@
-//! Killed, failed or held up at every durable step of `vacuum`, `snapshot` and a restore: what is listed is a whole pair,
-//! and both halves of the store are of one time.
+//! Killed, failed or held up at every durable step of `vacuum` and `snapshot`: what is listed is a whole pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,34 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hypnos::failpoint::Failpoint;
 use uuid::Uuid;
 
-use crate::support::{
-    Backend, DAY, Output, Point, Points, World, now, open, payload, point_id, vector,
-};
+use crate::support::{Backend, DAY, Point, Points, World, now, open, payload, point_id, vector};
 
 const VACUUM: [Failpoint; 2] = [Failpoint::VacuumBefore, Failpoint::VacuumDone];
-const TAKE: [Failpoint; 5] = [
+const TAKE: [Failpoint; 6] = [
     Failpoint::PairBegun,
+    Failpoint::CopySynced,
     Failpoint::RowsCopied,
     Failpoint::PointsCopied,
     Failpoint::ManifestWritten,
     Failpoint::PairPublished,
 ];
 const DROP: [Failpoint; 2] = [Failpoint::PairDropBefore, Failpoint::PairDropped];
-/// Before the restore is decided.
-const STAGE: [Failpoint; 3] = [
-    Failpoint::RestoreBegun,
-    Failpoint::RestoreStaged,
-    Failpoint::RestoreCleaned,
-];
-/// After it.
-const SWITCH: [Failpoint; 5] = [
-    Failpoint::RestoreDecided,
-    Failpoint::SwapBefore,
-    Failpoint::SwapDone,
-    Failpoint::RestoreSwitched,
-    Failpoint::RestoreFinished,
-];
-
 type State = (String, BTreeMap<Uuid, Point>);
 
 fn state_of(world: &World) -> State {
@@ -49,10 +32,6 @@ fn world() -> World {
         world.memory("ana", now() - 5 * DAY, None);
     }
     world
-}
-
-fn with(world: &World, args: &[&str], failpoint: &str) -> Output {
-    Output::of(world.command(args).env("FAILPOINTS", failpoint))
 }
 
 /// Every pair that is listed is whole.
@@ -161,68 +140,6 @@ fn taking_and_dropping_pairs() {
     }
 }
 
-#[test]
-fn restoring() {
-    for action in ["kill", "error", "delay"] {
-        for point in STAGE.into_iter().chain(SWITCH) {
-            // The two files of this store are swapped one after the other.
-            let passes = if [Failpoint::SwapBefore, Failpoint::SwapDone].contains(&point) {
-                2
-            } else {
-                1
-            };
-            for nth in 0..passes {
-                let off = if nth > 0 {
-                    format!("{nth}*off->1*")
-                } else {
-                    String::new()
-                };
-                disturbed(
-                    action,
-                    point,
-                    &format!("{}={off}return({action})", point.as_str()),
-                );
-            }
-        }
-    }
-}
-
-fn disturbed(action: &str, point: Failpoint, failpoint: &str) {
-    let story = format!("FAILPOINTS='{failpoint}'");
-    let mut world = world();
-    let expired = world.memory("ana", now() - 40 * DAY, Some(7));
-    let taken = world.run(&["snapshot", "now", "--json"]).expect(0);
-    let pair = taken.objects("pair")[0]["pair"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    world.night().expect(0);
-    assert!(!world.ids().contains(&expired));
-    let new = state_of(&world);
-    world.memory("ana", now(), None);
-    world
-        .rows()
-        .execute("UPDATE memories SET content = 'later'", [])
-        .unwrap();
-    let old = state_of(&world);
-    let restore = with(&world, &["snapshot", "restore", &pair], failpoint);
-    match action {
-        "kill" => assert_eq!(restore.code, None, "{story}: it was not killed"),
-        "error" => assert_eq!(restore.code, Some(1), "{story}: {restore:#?}"),
-        _ => assert_eq!(restore.code, Some(0), "{story}: {restore:#?}"),
-    }
-    world.run(&["--run-now", "--only", "ttl,orphans"]).expect(0);
-    let is_decided = SWITCH.contains(&point) || action == "delay";
-    let expected = if is_decided { new } else { old };
-    assert_eq!(state_of(&world), expected, "{story}");
-    for name in std::fs::read_dir(world.dir.path()).unwrap() {
-        let name = name.unwrap().file_name().into_string().unwrap();
-        assert!(!name.contains(".hypnos-"), "{story}: {name} is left");
-    }
-    world.run(&["check"]).expect(0);
-    verify(&world, &story);
-}
-
 /// How often a test does what it does: more when it is asked for.
 fn times(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |n| n.parse().expect("a number"))
@@ -269,6 +186,14 @@ fn highest(world: &World) -> i64 {
 #[test]
 fn pairs_beside_a_writer_hold_every_row_that_was_there_and_its_point() {
     let world = world();
+    // So many rows that the points are copied beside them.
+    world
+        .rows()
+        .execute_batch(
+            "CREATE TABLE ballast(x); INSERT INTO ballast
+             WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000) SELECT x FROM n",
+        )
+        .unwrap();
     let stop = AtomicBool::new(false);
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| write_until(&world, &stop));

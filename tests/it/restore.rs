@@ -200,6 +200,46 @@ fn an_owner_who_was_erased_never_comes_back() {
     }
 }
 
+/// A table beside the memories has a collation of the application's: nobody else can write the file anew. Its pages are
+/// copied, and what a restore takes out is overwritten.
+#[test]
+fn a_database_that_cannot_be_written_anew_is_copied_and_put_back() {
+    let mut world = world();
+    world
+        .rows()
+        .execute_batch(
+            "CREATE TABLE own(x TEXT COLLATE binary PRIMARY KEY); INSERT INTO own VALUES('a'); PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(sql, 'binary', 'mine') WHERE name = 'own'",
+        )
+        .unwrap();
+    let before = state(&world);
+    let night = world.night().expect(0);
+    assert_eq!(night.pass("snapshot")["outcome"], "applied", "{night:#?}");
+    let _ = world.night().expect(0).all_passes("idle");
+    let pair = pair(&world);
+    let _ = world.run(&["snapshot", "verify"]).expect(0);
+    upset(&mut world);
+    let _ = restore(&world, &pair, &[]).expect(0);
+    assert_eq!(state(&world), before);
+
+    let _ = world.run(&["forget", "user:bob", "--yes"]).expect(0);
+    let left = state(&world);
+    upset(&mut world);
+    let line = restored(&restore(&world, &pair, &[]).expect(0));
+    assert_eq!(line["taken_out"]["memories"], 1, "{line}");
+    assert_eq!(state(&world), left);
+    let bytes = fs::read(world.path("memory.db")).unwrap();
+    let marker = b"canary bob 3";
+    let is_there = bytes.windows(marker.len()).any(|window| window == marker);
+    assert!(!is_there, "the text is still in the file");
+    let manifest = world
+        .path("snapshots/agent")
+        .join(&pair)
+        .join("manifest.json");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    assert!(manifest.contains("\"keeps_deleted\": true"), "{manifest}");
+}
+
 #[test]
 fn a_memory_that_was_written_after_the_removal_is_another_one() {
     let mut world = world();

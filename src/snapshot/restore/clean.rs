@@ -17,6 +17,7 @@ use crate::memory::{Memory, MemoryId, Namespace, PointId, Role};
 use crate::plan::{ActionKind, Mark};
 use crate::state::{Gone, NamespaceHash, Partition, StateDir, Tombstone};
 use crate::store::rows::{Change, Fate, RowError, RowStore, Wanted, Writer};
+use crate::store::sqlite::Access;
 use crate::store::vectors::VectorStore;
 use crate::store::vectors::point_id::{Derived, Rule};
 
@@ -118,7 +119,7 @@ impl Cleaning<'_> {
         tag: &str,
         taken_out: &mut TakenOut,
     ) -> Result<(), SnapshotError> {
-        let rows = RowStore::new(&self.request.store.rows);
+        let rows = RowStore::new(&self.request.store.rows).written_with(Access::Erase);
         let staged = home.staged(tag);
         let ghosts = tombstones
             .iter()

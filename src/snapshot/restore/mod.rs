@@ -293,7 +293,7 @@ fn stage(
     }
     hit(Failpoint::RestoreStaged)?;
     let opened = copies
-        .map(|copies| vectors::open(&copies.staged(&journal.tag), Access::Write, request.cx.stop))
+        .map(|copies| vectors::open(&copies.staged(&journal.tag), Access::Erase, request.cx.stop))
         .transpose()?;
     let points = opened.as_deref();
     let taken_out = clean::clean(request, state, homes, points, &journal.tag)?;

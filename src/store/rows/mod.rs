@@ -125,7 +125,7 @@ impl RowStore {
 
     /// The same store, whose writers overwrite what they delete if `access` says so.
     #[must_use]
-    pub(in crate::store) fn written_with(self, access: Access) -> Self {
+    pub(crate) fn written_with(self, access: Access) -> Self {
         Self {
             erases: access == Access::Erase,
             ..self

@@ -23,6 +23,7 @@ use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
 use crate::store::copies::Count;
+use crate::store::database;
 use crate::store::image::RowImage;
 
 /// A row database, opened for reading.
@@ -298,12 +299,8 @@ impl Reader {
     ///
     /// When the check could not be run.
     pub fn integrity(&self) -> Result<Option<String>, RowError> {
-        let first: String = self
-            .snapshot
-            .conn
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(RowError::sqlite("check the database for damage"))?;
-        Ok((first != "ok").then_some(first))
+        database::quick_check(&self.snapshot.conn)
+            .map_err(RowError::sqlite("check the database for damage"))
     }
 
     fn pragma<T: rusqlite::types::FromSql>(&self, name: &str) -> Result<T, RowError> {

@@ -9,10 +9,8 @@ use rusqlite::Connection;
 use crate::clock::Timestamp;
 use crate::config::{self, Backend, VectorTable};
 use crate::stop::Stop;
-use crate::store::copies::{
-    CopiedFile, CopiedPoints, CopyError, Count, FIRST_ROWS, PointCopies, count_points,
-};
-use crate::store::database;
+use crate::store::copies::{CopiedPoints, CopyError, Count, FIRST_ROWS, PointCopies, count_points};
+use crate::store::database::{self, Fixed};
 use crate::store::files::same_file;
 use crate::store::sqlite::Access;
 use crate::store::swap::{self, staged_path};
@@ -76,28 +74,35 @@ impl SqliteCopies {
 
 impl PointCopies for SqliteCopies {
     fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
-        let path = self.file(folder);
-        let mut files = Vec::new();
         let mut place = serde_json::Map::new();
-        if !self.is_with_rows {
+        let read = |copy: Connection| Ok((database::schema(&copy)?, self.count(copy)?));
+        let (files, (schema, count)) = if self.is_with_rows {
+            (Vec::new(), read(database::open_copy(&self.file(folder))?)?)
+        } else {
             let stamp = database::Stamp::of(&self.table.path)?;
-            let mode = database::journal_mode(&self.table.path)?;
-            database::copy(&self.table.path, &path, &self.stop)?;
-            let file = CopiedFile::of(folder, FILE);
-            files.push(file.map_err(CopyError::io("read the copy of the points"))?);
-            place.insert("journal_mode".into(), mode.into());
-            let stamp = serde_json::to_value(stamp).unwrap_or_default();
-            place.insert("stamp".into(), stamp);
-        }
-        let copy = database::open_copy(&path)?;
-        place.insert("schema".into(), database::schema(&copy)?.into());
+            place.insert(
+                "stamp".into(),
+                serde_json::to_value(stamp).unwrap_or_default(),
+            );
+            let journal_mode = database::journal_mode(&self.table.path)?;
+            place.insert("journal_mode".into(), journal_mode.into());
+            let path = self.file(folder);
+            let made = database::copy(&self.table.path, &path, &self.stop, &Fixed::default())?;
+            let (file, read) = database::settle(folder, FILE, made, read)?;
+            (vec![file], read)
+        };
+        place.insert("schema".into(), schema.into());
         Ok(CopiedPoints {
             backend: "sqlite".into(),
             version: rusqlite::version().into(),
             files,
-            count: self.count(copy)?,
+            count,
             place: place.into(),
         })
+    }
+
+    fn is_in_rows(&self) -> bool {
+        self.is_with_rows
     }
 
     fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError> {

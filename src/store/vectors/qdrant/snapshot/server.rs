@@ -170,6 +170,7 @@ impl Server {
                 bytes: made.size,
                 sha256,
                 node: None,
+                keeps_deleted: false,
             })
         });
         if copied.is_err() && is_there {

@@ -1,0 +1,260 @@
+//! A restore that is killed, failed or held up at every step it comes by, of stores of every kind: the store is the old
+//! one or the new one, never half of each.
+//!
+//! Up to [`Failpoint::RestoreDecided`] it is the old one; from there on the next run makes it the new one.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::Path;
+use std::process::Command;
+
+use hypnos::failpoint::Failpoint;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::census::{ACTIONS, disturbance, on_threads, tell_all, told_by};
+use crate::checker::{Verdict, rows};
+use crate::points;
+use crate::seed::{self, Case};
+use crate::setting;
+use crate::support::points_only::PointStore;
+use crate::support::{BACKENDS, Backend, DAY, Output, Point, World, files, now, open};
+
+/// A store as this test sees it.
+trait Store {
+    fn folder(&self) -> &Path;
+    fn command(&self, args: &[&str]) -> Command;
+    /// Everything of both halves, as text.
+    fn whole(&self) -> String;
+    /// The agent writes a memory and changes others.
+    fn go_on(&mut self);
+
+    fn run(&self, args: &[&str]) -> Output {
+        Output::of(&mut self.command(args))
+    }
+}
+
+impl Store for World {
+    fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        World::command(self, args)
+    }
+
+    fn whole(&self) -> String {
+        whole(&self.dump(), self.all_points())
+    }
+
+    fn go_on(&mut self) {
+        let _new = self.memory("ana", now(), None);
+        let edit = "UPDATE memories SET content = 'later'";
+        let _edited = self.rows().execute(edit, []).unwrap();
+    }
+}
+
+impl Store for Case {
+    fn folder(&self) -> &Path {
+        self.world.dir.path()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        self.world.command(args)
+    }
+
+    fn whole(&self) -> String {
+        whole(&rows(&self.truth.files), self.world.all_points())
+    }
+
+    fn go_on(&mut self) {
+        for (file, tenant) in &self.truth.files {
+            let db = open(file);
+            let insert =
+                "INSERT INTO memories(id, kind, content, created_at) VALUES(77, 'fact', 'new', ?1)";
+            let _new = db.execute(insert, [now()]).unwrap();
+            let edit = "UPDATE memories SET content = 'later'";
+            let _edited = db.execute(edit, []).unwrap();
+            let tenant = tenant.as_ref().expect("a tenant");
+            self.world.point(&format!("user:{tenant}"), 77);
+        }
+    }
+}
+
+impl Store for PointStore {
+    fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        PointStore::command(self, args)
+    }
+
+    fn whole(&self) -> String {
+        format!("{:#?}", self.memories())
+    }
+
+    fn go_on(&mut self) {
+        let written = [1, 61].map(|number| points::memory(number, "ana", "later", &json!({})));
+        self.put(self.collection(), &written);
+        self.delete(self.collection(), &[&points::id(11)]);
+    }
+}
+
+/// Rows and points as text; a server gives the keys of a payload in any order.
+fn whole(rows: &impl Debug, mut points: BTreeMap<Uuid, Point>) -> String {
+    for point in points.values_mut() {
+        point.payload.sort_all_objects();
+    }
+    format!("{rows:#?}\n{points:#?}")
+}
+
+/// A row database for everybody: three memories stay, one has expired.
+fn plain(backend: Backend) -> World {
+    let mut world = World::new(backend);
+    world.user("ana", None);
+    for _ in 0..3 {
+        let _stays = world.memory("ana", now() - 5 * DAY, None);
+    }
+    let _expired = world.memory("ana", now() - 40 * DAY, Some(7));
+    world
+}
+
+/// A store of which a pair was taken, from which a night has removed something since, and to which the agent has written.
+struct Scene<S> {
+    store: S,
+    pair: String,
+    /// As it is now.
+    old: String,
+    /// As it is when the pair has been put back: what was removed stays removed.
+    new: String,
+}
+
+impl<S: Store> Scene<S> {
+    fn new(mut store: S) -> Self {
+        let taken = store.run(&["snapshot", "now", "--json"]).expect(0);
+        let pair = taken.objects("pair")[0]["pair"].clone();
+        let pair = pair.as_str().unwrap().to_owned();
+        let before = store.whole();
+        let _ = store.run(&["--run-now", "--only", "ttl,orphans"]).expect(0);
+        let new = store.whole();
+        assert_ne!(new, before, "something was removed");
+        store.go_on();
+        let old = store.whole();
+        Self {
+            store,
+            pair,
+            old,
+            new,
+        }
+    }
+
+    fn restore(&self, failpoints: &str) -> Output {
+        let mut command = self.store.command(&["snapshot", "restore", &self.pair]);
+        Output::of(command.env("FAILPOINTS", failpoints))
+    }
+
+    /// Disturbs the restore at a step, and lets the next run deal with it.
+    fn disturb(&self, failpoint: &str, action: &str, is_decided: bool) -> Verdict<()> {
+        let restore = self.restore(failpoint);
+        let expected = match action {
+            "kill" => None,
+            "error" => Some(1),
+            _ => Some(0),
+        };
+        if restore.code != expected {
+            return Err(format!("{restore:#?}"));
+        }
+        let next = self.store.run(&["--run-now", "--only", "ttl,orphans"]);
+        if next.code != Some(0) {
+            return Err(format!("the next run: {next:#?}"));
+        }
+        let now = self.store.whole();
+        let (wanted, which) = match is_decided || action == "delay" {
+            true => (&self.new, "new"),
+            false => (&self.old, "old"),
+        };
+        if now != *wanted {
+            return Err(format!(
+                "it is not the {which} one: {}",
+                &now[..now.len().min(500)]
+            ));
+        }
+        let left = files(self.store.folder()).into_keys();
+        let mut left = left.filter(|file| file.to_string_lossy().contains(".hypnos-"));
+        if let Some(left) = left.next() {
+            return Err(format!("{} is left", left.display()));
+        }
+        for args in [&["check"][..], &["snapshot", "verify"]] {
+            let checked = self.store.run(args);
+            if checked.code != Some(0) {
+                return Err(format!("{checked:#?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a restore of a pair has steps of its own; others are common to every command.
+const OWN: [&str; 3] = ["pair.", "restore.", "swap."];
+
+/// Disturbs the steps of a restore of such a store, each in one of its own: every hit of a point of its own as abort and as
+/// error; with `HYPNOS_EVERY_STEP=1` every hit of every point, as delay, too.
+fn every_step<S: Store>(kind: &str, store: impl Fn() -> S + Sync) {
+    let calm = Scene::new(store());
+    let told = told_by(&calm.restore(&tell_all()).expect(0));
+    assert_eq!(calm.store.whole(), calm.new);
+    let decided = told.iter().position(|it| *it == Failpoint::RestoreDecided);
+    // The journal is in its folder before that is synced.
+    let decided = decided.and_then(|at| {
+        let mut before = told[..at].iter();
+        before.rposition(|it| *it == Failpoint::FolderSynced)
+    });
+    let decided = decided.expect("it is decided");
+    let is_every = setting("HYPNOS_EVERY_STEP").is_some();
+    let is_own = |point: &Failpoint| OWN.iter().any(|own| point.as_str().starts_with(own));
+    let actions = if is_every {
+        &ACTIONS[..]
+    } else {
+        &ACTIONS[..2]
+    };
+    let mut steps = Vec::new();
+    for (at, point) in told.iter().enumerate() {
+        if is_every || is_own(point) {
+            let nth = told[..at].iter().filter(|it| *it == point).count();
+            steps.extend(
+                actions
+                    .iter()
+                    .map(|action| (*point, nth, *action, at >= decided)),
+            );
+        }
+    }
+    on_threads(&steps, |(point, nth, action, is_decided)| {
+        let failpoint = disturbance(*point, *nth, action);
+        let story = |why| format!("{kind}, FAILPOINTS='{failpoint}': {why}");
+        let scene = Scene::new(store());
+        scene
+            .disturb(&failpoint, action, *is_decided)
+            .map_err(story)
+    });
+    println!("restore of {kind}: disturbed at {} steps", steps.len());
+}
+
+#[test]
+fn a_restore_leaves_the_old_store_or_the_new_one() {
+    for backend in BACKENDS {
+        every_step(&format!("rows, {backend:?}"), || plain(backend));
+    }
+}
+
+#[test]
+fn a_restore_of_tenants_leaves_the_old_store_or_the_new_one() {
+    for backend in BACKENDS {
+        every_step(&format!("tenants, {backend:?}"), || seed::tenants(backend));
+    }
+}
+
+#[test]
+fn a_restore_of_points_that_are_rows_leaves_the_old_store_or_the_new_one() {
+    every_step("points that are rows", points::store);
+}
