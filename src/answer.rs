@@ -22,7 +22,7 @@ use crate::failpoint::{Failpoint, hit};
 use crate::forget;
 use crate::guard::{Census, Consent, approve};
 use crate::pass::review::answers::{self, AnswerError, Verb};
-use crate::pass::{Cx, PassName};
+use crate::pass::{Cx, PassName, entities};
 use crate::plan::{ActionKind, Plan, Tally};
 use crate::state::{Answer, Entry, Partition, StateDir, StateReader};
 use crate::store::Stores;
@@ -196,7 +196,10 @@ impl Answering<'_> {
     fn plan(&self, entry: &Entry, verb: &Verb) -> Result<Plan, Failure> {
         let sightings = Sightings::new();
         let view = View::new(self.options.now, self.stores, &sightings);
-        answers::plan(&view, entry, verb).map_err(|error| refused(entry, verb, &error))
+        let failed = |error: AnswerError| refused(entry, verb, &error);
+        let mut plan = answers::plan(&view, entry, verb).map_err(failed)?;
+        entities::follow(&view, &mut plan).map_err(|error| failed(error.into()))?;
+        Ok(plan)
     }
 
     fn apply(&self, plan: Plan) -> Result<Tally<ActionKind>, Failure> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::config::Guard;
 use crate::memory::Namespace;
-use crate::plan::{Plan, PlanHash};
+use crate::plan::{Action, Plan, PlanHash};
 
 /// A living owner's namespace with fewer memories than this is not measured on its own: a share of few says little.
 const SMALLEST_NAMESPACE: u64 = 20;
@@ -23,6 +23,8 @@ pub struct Census {
     pub rows: BTreeMap<Namespace, u64>,
     /// Points by namespace.
     pub points: BTreeMap<Namespace, u64>,
+    /// Ids in the lists of the points that name memories.
+    pub listed: u64,
     /// Namespaces whose owner is known to be gone: losing all of them is what is wanted.
     pub gone: BTreeSet<Namespace>,
 }
@@ -50,7 +52,7 @@ impl Approved {
 pub struct Refusal {
     /// Which bound.
     pub limit: Limit,
-    /// Memories or points that would go.
+    /// Memories, points, or ids in lists that would go.
     pub removing: u64,
     /// Out of how many.
     pub of: u64,
@@ -154,7 +156,8 @@ fn measure(plan: &Plan, census: &Census, bounds: Guard, consent: Consent) -> Opt
         }
         Consent::FirstRun | Consent::Bounds => {}
     }
-    let total = weight.store.rows.0.max(weight.store.points.0);
+    let Share { rows, points, ids } = weight.store;
+    let total = rows.0.max(points.0).max(ids.0);
     if total >= bounds.min_count {
         if weight.store.exceeds(bounds) {
             return refusal(Limit::Store, &weight.store, None);
@@ -169,23 +172,27 @@ fn measure(plan: &Plan, census: &Census, bounds: Guard, consent: Consent) -> Opt
     None
 }
 
-/// What a plan removes, of how much: (removed, present), for rows and points apart.
+/// What a plan removes, of how much: (removed, present), for rows, points and the ids in lists apart. Those count over the
+/// whole store alone: who deletes all memories of an owner leaves only dead ids of that owner.
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     rows: (u64, u64),
     points: (u64, u64),
+    ids: (u64, u64),
 }
 
 impl Share {
     fn exceeds(&self, bounds: Guard) -> bool {
-        over(self.rows, bounds) || over(self.points, bounds)
+        [self.rows, self.points, self.ids]
+            .into_iter()
+            .any(|share| over(share, bounds))
     }
 
     fn size(&self) -> u64 {
         self.rows.1.max(self.points.1)
     }
 
-    /// The half of which the larger share would go.
+    /// The part of which the largest share would go.
     fn worst(&self) -> (u64, u64) {
         let share = |(removed, of)| {
             if removed == 0 {
@@ -194,11 +201,13 @@ impl Share {
                 fraction(removed, of)
             }
         };
-        if share(self.points) > share(self.rows) {
-            self.points
-        } else {
-            self.rows
+        let mut worst = self.rows;
+        for other in [self.points, self.ids] {
+            if share(other) > share(worst) {
+                worst = other;
+            }
         }
+        worst
     }
 }
 
@@ -228,6 +237,10 @@ impl Weight {
             if !action.removes() {
                 continue;
             }
+            if let Action::Unlink { ids, .. } = action {
+                weight.store.ids.0 += ids.len() as u64;
+                continue;
+            }
             let share = weight
                 .namespaces
                 .entry(action.namespace().clone())
@@ -245,6 +258,7 @@ impl Weight {
         }
         weight.store.rows.1 = census.rows.values().sum();
         weight.store.points.1 = census.points.values().sum();
+        weight.store.ids.1 = census.listed;
         weight
     }
 }
@@ -269,7 +283,7 @@ mod tests {
     use crate::config::Ratio;
     use crate::memory::{MemoryId, PointId, Version};
     use crate::pass::PassName;
-    use crate::plan::{Action, Expected, Reason, Target};
+    use crate::plan::{Expected, Reason, Target};
 
     const BOUNDS: (f64, u64) = (0.2, 50);
 
@@ -401,6 +415,37 @@ mod tests {
         assert_eq!(limit(drops.clone(), &store), Some(Limit::Store));
         store.points.insert(namespace("ana"), 1000);
         assert_eq!(limit(drops, &store), None);
+    }
+
+    #[test]
+    fn lists_are_measured_by_their_ids_and_only_where_nobody_removed_the_memories() {
+        let unlinks = |owner: &str, reason| -> Vec<Action> {
+            let unlink = |id| Action::Unlink {
+                partition: "main".into(),
+                namespace: namespace(owner),
+                point: PointId::Number(id),
+                expect: Version([0; 16]),
+                ids: [MemoryId::Text("a".into()), MemoryId::Text("b".into())].into(),
+                is_last: id % 2 == 0,
+                reason,
+            };
+            (0..30).map(unlink).collect()
+        };
+        let mut store = census(&[("ana", 10_000)]);
+        for (listed, reason, refused) in [
+            (0, Reason::MemoryGone, Some(Limit::Store)),
+            (299, Reason::MemoryGone, Some(Limit::Store)),
+            (300, Reason::MemoryGone, None),
+            (0, Reason::MemoryRemoved, None),
+        ] {
+            store.listed = listed;
+            // All that an owner has listed may be dead, when the owner has left.
+            assert_eq!(
+                limit(unlinks("zoe", reason), &store),
+                refused,
+                "{listed} {reason}"
+            );
+        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub struct Line {
 pub struct Again {
     /// The pass that does it.
     pub pass: PassName,
-    /// For which reason: `expired`, `history`, `owner_unknown`, `row_gone`, `unlinked`.
+    /// For which reason: `expired`, `history`, `owner_unknown`, `row_gone`, `unlinked`, `memory_gone`.
     pub reason: &'static str,
     /// How many.
     pub actions: u64,
@@ -273,7 +273,12 @@ fn standing_reason(reason: Reason) -> Option<(&'static str, &'static str)> {
             "unlinked",
             "they name no row: after the settling time a run takes them again unless the application writes them anew",
         )),
-        Reason::OwnerDeleted { .. }
+        Reason::MemoryGone => Some((
+            "memory_gone",
+            "no memory has the ids that they list: after the settling time a run takes those out again",
+        )),
+        Reason::MemoryRemoved
+        | Reason::OwnerDeleted { .. }
         | Reason::Duplicate { .. }
         | Reason::Faded { .. }
         | Reason::Unconfirmed { .. }

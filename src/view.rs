@@ -10,11 +10,12 @@ use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::{Cx, PassError, PassName};
 use crate::plan::{Plan, Sighting, Unread};
 use crate::snapshot::{Pair, Shelf, SnapshotError, current};
-use crate::state::{self, Compared, NamespaceHash, StateError, StateReader};
+use crate::state::{self, Compared, Gone, NamespaceHash, StateError, StateReader};
 use crate::store::files::StoreFile;
+use crate::store::linked::{self, Entity};
 use crate::store::rows::{self, OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
 use crate::store::space::{self, Space, SpaceError};
-use crate::store::vectors::{VectorError, VectorReader};
+use crate::store::vectors::VectorReader;
 use crate::store::{Listing, Stores};
 
 /// When each absent thing was first seen.
@@ -155,13 +156,30 @@ impl<'a> View<'a> {
             .map(|vectors| vectors as &dyn VectorReader)
     }
 
-    /// The points that name memories; `None` where the store has none, or not yet.
+    /// The points that list memories; `None` where the store has none, or not yet.
     ///
     /// # Errors
     ///
-    /// When the vector store does not answer.
-    pub fn links(&self) -> Result<Option<Box<dyn VectorReader>>, VectorError> {
-        self.stores.links()
+    /// When they cannot be read to the end.
+    pub fn entities(&self) -> Result<Option<Vec<Entity>>, RowError> {
+        self.stores.entities()
+    }
+
+    /// The memories that hypnos removed, as lists name them, with the hash of whose each was.
+    ///
+    /// # Errors
+    ///
+    /// When the state file cannot be read.
+    pub fn removed(&self) -> Result<HashSet<(PointId, NamespaceHash)>, StateError> {
+        let Some(state) = self.state()? else {
+            return Ok(HashSet::new());
+        };
+        let removed = state.tombstones(Timestamp::MIN)?.into_iter();
+        let of_memory = removed.filter_map(|stone| match stone.gone {
+            Gone::Memory(memory) => Some((linked::point_of(&memory), stone.namespace?)),
+            Gone::Point(_) => None,
+        });
+        Ok(of_memory.collect())
     }
 
     /// The memories that live by the application's log; none where there is no log.
@@ -432,8 +450,12 @@ impl<'a> View<'a> {
                 Err(_) => {}
             }
         }
-        let with_points = with_points && !self.config().rows.are_points();
-        if let Some(vectors) = self.vectors().filter(|_| with_points) {
+        if with_points && self.config().rows.are_points() {
+            // The points are counted as rows; beside them are those that list them.
+            let entities = self.entities()?.unwrap_or_default();
+            let lists = entities.iter().filter_map(|entity| entity.lists.as_ref());
+            census.listed = lists.map(|list| list.len() as u64).sum();
+        } else if let Some(vectors) = self.vectors().filter(|_| with_points) {
             let points = vectors.namespaces()?;
             census.points = points
                 .iter()

@@ -9,6 +9,8 @@
 //! 5. give back the points of rows that changed meanwhile;
 //! 6. mark the intents as done.
 //!
+//! Points that list memories come after the memories, in the same way: see [`entities`].
+//!
 //! No transaction is held across a call to the vector store, and each is short, see [`crate::pace`].
 
 use std::collections::BTreeMap;
@@ -29,6 +31,7 @@ use crate::store::vectors::{VectorError, VectorStore};
 use crate::store::{Stores, place};
 
 pub mod begun;
+mod entities;
 mod files;
 mod finish;
 mod foreign;
@@ -138,7 +141,7 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
             Home::File(file) => Some(file),
             Home::None => None,
             // A question needs no file.
-            Home::Missing if work.rows.is_empty() && work.points.is_empty() => None,
+            Home::Missing if work.is_questions() => None,
             Home::Missing => {
                 done.unread.push(unfinished(place, is_missing()));
                 continue;
@@ -146,6 +149,7 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
         };
         let result = rows::apply(job, file, &work.rows, done)
             .and_then(|()| points::apply(job, &name, file, work.points, done))
+            .and_then(|()| entities::apply(job, &name, &work.lists, done))
             .and_then(|()| questions::apply(job, &work.questions, done));
         match result {
             // A tenant whose file, or whose state file, cannot be changed fails alone.
@@ -170,7 +174,15 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
 struct Work {
     rows: Vec<Action>,
     points: Vec<Action>,
+    lists: Vec<Action>,
     questions: Vec<Action>,
+}
+
+impl Work {
+    /// Whether no store is touched.
+    fn is_questions(&self) -> bool {
+        self.rows.is_empty() && self.points.is_empty() && self.lists.is_empty()
+    }
 }
 
 fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
@@ -185,6 +197,7 @@ fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
                 work.rows.push(action);
             }
             Action::DropPoint { .. } => work.points.push(action),
+            Action::Unlink { .. } => work.lists.push(action),
             Action::Queue { .. } | Action::Close { .. } => work.questions.push(action),
         }
     }

@@ -153,6 +153,8 @@ pub(super) fn owner_still_so(
         | Reason::Unused { .. }
         | Reason::Contradiction { .. }
         | Reason::Similar { .. }
+        | Reason::MemoryGone
+        | Reason::MemoryRemoved
         | Reason::Void
         | Reason::Answered { .. }
         | Reason::Forgotten => true,

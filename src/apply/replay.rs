@@ -25,7 +25,8 @@ use super::finish::{self, Written};
 use super::foreign::Foreign;
 use super::recheck::owner_still_so;
 use super::{
-    AT_ONCE, ApplyError, Job, LARGEST_TRANSACTION, damaged, is_missing, points, undo, unfinished,
+    AT_ONCE, ApplyError, Job, LARGEST_TRANSACTION, damaged, entities, is_missing, points, undo,
+    unfinished,
 };
 
 /// What was finished of earlier runs.
@@ -161,13 +162,19 @@ fn replay_intents(
             id: record.id,
             intent: record.intent,
         });
-        let (drops, rows): (Vec<_>, Vec<_>) =
-            written.partition(|written| written.intent.kind == ActionKind::DropPoint);
+        let (lists, written): (Vec<_>, Vec<_>) =
+            written.partition(|written| written.intent.kind.is_of_entity());
+        let (drops, rows): (Vec<_>, Vec<_>) = written
+            .into_iter()
+            .partition(|written| written.intent.kind == ActionKind::DropPoint);
         if let Some(file) = file.filter(|_| !rows.is_empty()) {
             replay_rows(job, file, state, pass, rows, done)?;
         }
         if !drops.is_empty() {
             points::replay(job, file, state, drops, done)?;
+        }
+        if !lists.is_empty() {
+            entities::replay(job, state, lists, done)?;
         }
     }
     Ok(())

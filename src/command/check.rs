@@ -2,7 +2,7 @@
 //!
 //! Writes nothing: it opens the stores read-only, plans the passes as a dry run would, and asks whether a run could write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::clock;
 use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
-use crate::memory::Role;
+use crate::memory::{MemoryId, Role};
 use crate::metrics::names::Drift;
 use crate::output::Out;
 use crate::output::progress::Bars;
@@ -147,11 +147,29 @@ fn advice(kind: &str) -> &'static str {
             "correct the value or the encoding in [store.rows]: until then those memories are kept"
         }
         "dead_link" => {
-            "let the application rebuild them, or take the ids out by hand: hypnos only counts them"
+            "the orphans pass takes the ids out once they have settled; what names no owner, or is no list of ids, it leaves"
         }
         "foreign_key_violation" => "see PRAGMA foreign_key_check; hypnos leaves them as they are",
         _ => "stop the agent, restore the file from a backup, and check it again",
     }
+}
+
+/// How many points list a memory that is gone, and not one that the plan removes.
+fn lists_to_mend(plan: &Plan) -> u64 {
+    if plan.pass != PassName::Orphans {
+        return 0;
+    }
+    let targets: HashSet<&MemoryId> = plan
+        .actions
+        .iter()
+        .filter_map(Action::target)
+        .map(|target| &target.memory.id)
+        .collect();
+    let is_dead = |action: &&Action| match action {
+        Action::Unlink { ids, .. } => ids.iter().any(|id| !targets.contains(id)),
+        _ => false,
+    };
+    plan.actions.iter().filter(is_dead).count() as u64
 }
 
 impl Report {
@@ -232,7 +250,7 @@ impl Report {
         let enabled = |pass: &&dyn Pass| pass.name().is_enabled(&stores.config.passes);
         let passes = registry().into_iter();
         for pass in passes.filter(|pass| pass.name().is_about_memories() || enabled(pass)) {
-            match pass.plan(&view, cx) {
+            match pass.decide(&view, cx) {
                 Ok(plan) => {
                     report.take(&plan);
                     // A pass that is switched off still sees drift, but will do nothing about it.
@@ -387,6 +405,7 @@ impl Report {
                 _ => {}
             }
         }
+        self.drift("dead_link", lists_to_mend(plan));
         for unread in &plan.unread {
             if !self
                 .unread

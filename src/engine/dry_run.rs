@@ -126,7 +126,7 @@ impl DryRun<'_> {
             .without(&gone)
             .changing(self.is_changing.get())
             .paired(self.has_first_pair.get());
-        match pass.plan(&view, self.cx) {
+        match pass.decide(&view, self.cx) {
             Ok(plan) => self.judge(pass, &view, plan, observer),
             Err(error) if error.is_interruption() => Ok(None),
             Err(error) => Ok(Some(failed_plan(self.stores, pass, &error))),

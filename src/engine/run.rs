@@ -228,10 +228,10 @@ impl StoreRun<'_> {
 
     /// Plans, asks the guard, applies, and plans once more.
     fn pass(&self, pass: &dyn Pass, run: &mut RunReport) -> Result<PassReport, Failure> {
-        self.stores.rows.expire();
+        self.stores.expire();
         let sightings = self.states.main().sightings().map_err(state_failure)?;
         let view = View::new(self.options.now, self.stores, &sightings);
-        let plan = match pass.plan(&view, &self.cx) {
+        let plan = match pass.decide(&view, &self.cx) {
             Ok(plan) => plan,
             Err(error) if error.is_interruption() => {
                 run.interrupted = true;
@@ -384,9 +384,9 @@ impl StoreRun<'_> {
         compared: &[Comparison],
     ) -> Result<Tally<ActionKind>, ResidueError> {
         self.states.remember(pass.name(), compared)?;
-        self.stores.rows.expire();
+        self.stores.expire();
         let sightings = self.states.main().sightings()?;
-        let plan = pass.plan(
+        let plan = pass.decide(
             &View::new(self.options.now, self.stores, &sightings),
             &self.cx,
         )?;

@@ -73,10 +73,10 @@ pub(super) fn census(
     if removing < config.guard.min_count && !behind && view.config().first_run == FirstRun::Apply {
         return Ok(Census::default());
     }
-    let points = plan
-        .actions
-        .iter()
-        .any(|action| action.kind() == ActionKind::DropPoint);
+    let points = plan.actions.iter().any(|action| {
+        let kind = action.kind();
+        kind == ActionKind::DropPoint || kind.is_of_entity() && action.removes()
+    });
     view.census(cx, points)
 }
 

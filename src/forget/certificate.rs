@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::clock::Timestamp;
+use crate::config;
 use crate::exit::Exit;
 use crate::memory::Namespace;
 use crate::state::{Held, NamespaceHash};
@@ -49,7 +50,7 @@ pub struct Erased {
 /// Copies of one kind in one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Copy {
-    /// `rows`, `points`, `actions`, `pre_images`, `questions`, `sightings`, `compared`, `pair`.
+    /// `rows`, `points`, `entities`, `actions`, `pre_images`, `questions`, `sightings`, `compared`, `pair`.
     pub what: &'static str,
     /// The file, or the collection.
     pub place: String,
@@ -60,7 +61,7 @@ pub struct Copy {
 /// A place where something remains, or can.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Remaining {
-    /// `rows`, `points`, `log`, `free_pages`, `pair` and so on.
+    /// `rows`, `points`, `entities`, `history`, `log`, `free_pages`, `pair` and so on.
     pub what: &'static str,
     /// The file, or the collection.
     pub place: String,
@@ -91,7 +92,8 @@ impl Certificate {
             "the row of the owner itself, and what other tables hold of it without a foreign key to a memory",
             "backups and replicas of the databases, copies that were sent elsewhere, and files that a restore kept aside",
             "blocks that the file system or the disk has freed and not overwritten",
-            "logs of the agent and of its model",
+            "logs of the agent and of its model, and what the application logs of its memories where store.log.path does not \
+             say so (mem0: history.db)",
         ];
         Self {
             namespace: namespace.to_string(),
@@ -122,9 +124,10 @@ impl Erased {
         self.removed.is_empty()
     }
 
-    /// Whether a row or point of it is still there.
+    /// Whether a row or point of it, or one that lists its memories, is still there.
     pub(super) fn is_in_stores(&self) -> bool {
-        let is_there = |remaining: &Remaining| matches!(remaining.what, "rows" | "points");
+        let is_there =
+            |remaining: &Remaining| matches!(remaining.what, "rows" | "points" | "entities");
         self.remaining.iter().any(is_there)
     }
 
@@ -175,6 +178,15 @@ impl Erased {
         };
         if !self.remaining.contains(&remaining) {
             self.remaining.push(remaining);
+        }
+    }
+
+    /// Names what the application logs of its memories: hypnos reads it, and never writes it.
+    pub(super) fn beyond_reach(&mut self, store: &config::Store) {
+        if let Some(log) = &store.log {
+            let why = "the application's log, which can hold what its memories said: hypnos does not write it, so that the \
+                       application has to erase it";
+            self.remains("history", &log.path.display().to_string(), why, false);
         }
     }
 

@@ -16,9 +16,10 @@ use crate::state::{State, StateError};
 use crate::store::Stores;
 use crate::store::rows;
 use crate::store::traces::Trace;
+use crate::store::vectors::VectorStore as _;
 use crate::view::{Sightings, View};
 
-use super::places::{places, points_place, rows_place};
+use super::places::{entities_place, places, points_place, rows_place};
 use super::{Erased, Target, failed};
 
 /// How often it is looked again for what an agent wrote meanwhile: rows and points in turn.
@@ -130,6 +131,11 @@ impl Erasing<'_> {
                 ActionKind::DropPoint,
                 gone(before.points, after.points),
             );
+            count(
+                &mut removed,
+                ActionKind::DropEntity,
+                gone(before.entities, after.entities),
+            );
             if done.interrupted {
                 erased.interrupted = true;
                 break;
@@ -139,12 +145,14 @@ impl Erasing<'_> {
             }
         }
         let of = |kind| removed.get(&kind).copied().unwrap_or_default();
-        let (rows, points) = (
+        let (rows, points, entities) = (
             rows_place(view, namespace)?,
             points_place(&self.stores.config),
+            entities_place(&self.stores.config),
         );
         erased.removed("rows", &rows, of(ActionKind::Delete));
         erased.removed("points", &points, of(ActionKind::DropPoint));
+        erased.removed("entities", &entities, of(ActionKind::DropEntity));
         let left = erasure::extent(view, namespace).map_err(|error| failed(&error))?;
         if left.rows > 0 {
             let why = format!(
@@ -159,6 +167,10 @@ impl Erasing<'_> {
                 left.points
             );
             erased.remains("points", &points, why, true);
+        }
+        if left.entities > 0 {
+            let why = format!("{} points that list memories, written since", left.entities);
+            erased.remains("entities", &entities, why, true);
         }
         Ok(())
     }
@@ -203,6 +215,12 @@ impl Erasing<'_> {
             let traces = vectors.scrub().map_err(|error| failed(&error))?;
             erased.traces(&points_place(&self.stores.config), &traces);
         }
+        let lists = self.stores.lists(self.cx.stop);
+        if let Some(lists) = lists.map_err(|error| failed(&error))? {
+            let traces = lists.scrub().map_err(|error| failed(&error))?;
+            erased.traces(&entities_place(&self.stores.config), &traces);
+        }
+        erased.beyond_reach(&self.stores.config);
         Ok(())
     }
 

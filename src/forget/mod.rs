@@ -40,7 +40,7 @@ mod places;
 pub use certificate::{Certificate, Copy, Erased, Remaining};
 
 use erasing::Erasing;
-use places::{places, points_place, rows_place};
+use places::{entities_place, places, points_place, rows_place};
 
 /// What is to be forgotten.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +71,8 @@ pub fn foresee(
     let extent = erasure::extent(&view, namespace).map_err(|error| failed(&error))?;
     erased.removed("rows", &rows_place(&view, namespace)?, extent.rows);
     erased.removed("points", &points_place(store), extent.points);
+    erased.removed("entities", &entities_place(store), extent.entities);
+    erased.beyond_reach(store);
     for place in places(&stores, &view, namespace)? {
         let state = stores.state.read(place.as_partition());
         if let Some(state) = state.map_err(engine::state_failure)? {

@@ -65,6 +65,14 @@ pub(super) fn rows_place(view: &View<'_>, namespace: &Namespace) -> Result<Strin
     Ok(paths.join(", "))
 }
 
+/// The collection of the points that list memories; empty where there is none.
+pub(super) fn entities_place(store: &config::Store) -> String {
+    let links = store.links.as_ref();
+    links.map_or_else(String::new, |links| {
+        format!("collection {}", links.points.collection)
+    })
+}
+
 pub(super) fn points_place(store: &config::Store) -> String {
     match store.vectors.as_ref().map(|vectors| &vectors.backend) {
         None => String::new(),

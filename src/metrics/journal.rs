@@ -99,11 +99,16 @@ impl Journal {
     /// is taken.
     #[must_use]
     pub fn drift(&self, kind: Drift) -> u64 {
-        let looks = self.looks.values();
-        let seen = looks.map(|look| {
+        let looks = self.looks.iter();
+        let seen = looks.map(|(pass, look)| {
             let found = count(&look.findings, kind.finding().as_str());
             match kind {
                 Drift::PointWithoutRow => found + left(look, ActionKind::DropPoint),
+                // What other passes plan of lists follows from their removals.
+                Drift::DeadLink if *pass == PassName::Orphans => {
+                    let [unlink, drop] = [ActionKind::Unlink, ActionKind::DropEntity];
+                    found + left(look, unlink) + left(look, drop)
+                }
                 _ => found,
             }
         });

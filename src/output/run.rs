@@ -267,8 +267,8 @@ fn meaning(finding: Finding) -> (&'static str, &'static str) {
             "memories have faded, and stay until enough of their namespace may go again",
         ),
         Finding::DeadLink => (
-            "point names a memory that is not there: left alone",
-            "points name memories that are not there: left alone",
+            "point lists memories that are not there, or nothing that can be read, and stays so for now",
+            "points list memories that are not there, or nothing that can be read, and stay so for now",
         ),
         Finding::LoggedWithoutPoint => (
             "memory lives by the application's log, and has no point",
@@ -309,6 +309,11 @@ fn describe(plan: &Plan, action: &Action) -> String {
     let _ = match action {
         Action::Merge { survivor, .. } => write!(line, " into {}", survivor.id),
         Action::DropPoint { point, .. } => write!(line, "  {point}"),
+        Action::Unlink { point, ids, .. } => {
+            let without = if ids.is_empty() { "" } else { " without" };
+            let _ = write!(line, "  {point}{without}");
+            ids.iter().try_for_each(|id| write!(line, " {id}"))
+        }
         Action::Queue { question, .. } => write!(line, "  {}", ids(question).join(" ")),
         Action::Close { entry, .. } => write!(line, "  entry #{entry}"),
         Action::Delete { .. } | Action::Hide { .. } | Action::Confirm { .. } => Ok(()),
@@ -477,10 +482,15 @@ impl<'a> BegunLine<'a> {
             ..
         } = record;
         let namespace = intent.namespace.as_ref().map_or("", |ns| ns.as_str());
+        let listed = |is_so: bool| {
+            let ids = intent.behind.iter().filter(|_| is_so);
+            ids.map(ToString::to_string).collect()
+        };
         let action = ActionLine {
             id: intent.memory.as_ref().map(ToString::to_string),
             point: points_of(intent).pop(),
-            behind: intent.behind.iter().map(ToString::to_string).collect(),
+            behind: listed(intent.memory.is_some()),
+            ids: listed(intent.memory.is_none()),
             into: intent
                 .survivor
                 .as_ref()
@@ -586,6 +596,10 @@ impl<'a> ActionLine<'a> {
         }
         match action {
             Action::DropPoint { point, .. } => line.point = Some(point.to_string()),
+            Action::Unlink { point, ids, .. } => {
+                line.point = Some(point.to_string());
+                line.ids = ids.iter().map(ToString::to_string).collect();
+            }
             Action::Close { entry, .. } => line.entry = Some(*entry),
             _ => {}
         }

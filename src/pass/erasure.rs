@@ -1,7 +1,8 @@
 //! Everything of one namespace, as a plan: what `hypnos forget` asks for. No pass of the night.
 //!
 //! First the rows, with all that hangs on them, and their points; once none is left, the points that have no row. Where
-//! the points are the rows, the first is all.
+//! the points are the rows, the first is all but for the points that list them: those of the namespace go, whatever they
+//! list.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +14,7 @@ use crate::store::{MAIN, NO_FILE};
 use crate::view::View;
 
 use super::removal::{self, Candidate};
-use super::{Cx, PassError, PassName};
+use super::{Cx, PassError, PassName, entities};
 
 /// What there is of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +23,8 @@ pub struct Extent {
     pub rows: u64,
     /// Points.
     pub points: u64,
+    /// Points that list memories.
+    pub entities: u64,
 }
 
 /// The row databases that can hold rows of a namespace: the one file, or that of the tenant.
@@ -62,6 +65,9 @@ pub fn plan(view: &View<'_>, namespace: &Namespace, cx: &Cx<'_>) -> Result<Plan,
     if plan.actions.is_empty() && !view.config().rows.are_points() {
         plan.actions = drops(view, namespace, &files, cx)?;
     }
+    let lists = entities::of_namespace(view, namespace)?;
+    let erase = |entity| entities::erase(entity, Reason::Forgotten);
+    plan.actions.extend(lists.iter().filter_map(erase));
     Ok(plan)
 }
 
@@ -83,6 +89,7 @@ pub fn extent(view: &View<'_>, namespace: &Namespace) -> Result<Extent, PassErro
             extent.points += if is_same(&raw, namespace) { points } else { 0 };
         }
     }
+    extent.entities = entities::of_namespace(view, namespace)?.len() as u64;
     Ok(extent)
 }
 

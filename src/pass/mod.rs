@@ -20,6 +20,7 @@ pub mod contradictions;
 mod crew;
 pub mod decay;
 pub mod duplicates;
+pub mod entities;
 pub mod erasure;
 mod live;
 pub mod member;
@@ -133,6 +134,20 @@ pub trait Pass: Send + Sync {
     ///
     /// When the view cannot be read, or gives no ground to act on. "Nothing to do" is an empty plan, not an error.
     fn plan(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError>;
+
+    /// The same, with what follows: the points that list a memory which is to go list it no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::plan`].
+    fn decide(&self, view: &View<'_>, cx: &Cx<'_>) -> Result<Plan, PassError> {
+        let mut plan = self.plan(view, cx)?;
+        // Orphans looks at every list anyway, for what is dead already.
+        if self.name() != PassName::Orphans {
+            entities::follow(view, &mut plan)?;
+        }
+        Ok(plan)
+    }
 }
 
 /// The passes, in the order in which they run.

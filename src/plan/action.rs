@@ -52,6 +52,24 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
+    /// Take memories that are gone out of the list of a point that names them, as the application does when it removes a
+    /// memory; the point goes when nothing is left of its list.
+    Unlink {
+        /// Which row database has the memories.
+        partition: Arc<str>,
+        /// Whose the point is.
+        namespace: Namespace,
+        /// The point.
+        point: PointId,
+        /// Its payload as it was read.
+        expect: Version,
+        /// The memories that it lists no more; none when its owner is erased.
+        ids: Box<[MemoryId]>,
+        /// Whether the point goes.
+        is_last: bool,
+        /// Why.
+        reason: Reason,
+    },
     /// Write down that a memory still holds. Nothing goes, and its point stays.
     Confirm {
         /// The memory.
@@ -91,6 +109,8 @@ impl Action {
                 mark: Some(mark), ..
             } => mark.kind(),
             Self::DropPoint { .. } => ActionKind::DropPoint,
+            Self::Unlink { is_last: false, .. } => ActionKind::Unlink,
+            Self::Unlink { is_last: true, .. } => ActionKind::DropEntity,
             Self::Queue { .. } => ActionKind::Queue,
             Self::Close { .. } => ActionKind::Close,
         }
@@ -104,6 +124,7 @@ impl Action {
             | Self::Hide { reason, .. }
             | Self::Merge { reason, .. }
             | Self::DropPoint { reason, .. }
+            | Self::Unlink { reason, .. }
             | Self::Confirm { reason, .. }
             | Self::Queue { reason, .. }
             | Self::Close { reason, .. } => *reason,
@@ -118,7 +139,10 @@ impl Action {
             | Self::Hide { target, .. }
             | Self::Merge { target, .. }
             | Self::Confirm { target, .. } => Some(target),
-            Self::DropPoint { .. } | Self::Queue { .. } | Self::Close { .. } => None,
+            Self::DropPoint { .. }
+            | Self::Unlink { .. }
+            | Self::Queue { .. }
+            | Self::Close { .. } => None,
         }
     }
 
@@ -130,6 +154,7 @@ impl Action {
             Self::Merge { mark, .. } => mark.as_ref(),
             Self::Delete { .. }
             | Self::DropPoint { .. }
+            | Self::Unlink { .. }
             | Self::Queue { .. }
             | Self::Close { .. } => None,
         }
@@ -161,7 +186,7 @@ impl Action {
             | Self::Hide { target, .. }
             | Self::Merge { target, .. }
             | Self::Confirm { target, .. } => &target.namespace,
-            Self::DropPoint { namespace, .. } => namespace,
+            Self::DropPoint { namespace, .. } | Self::Unlink { namespace, .. } => namespace,
             Self::Queue { question, .. } | Self::Close { question, .. } => &question.namespace,
         }
     }
@@ -179,7 +204,8 @@ impl Action {
         !matches!(self, Self::Queue { .. } | Self::Close { .. })
     }
 
-    /// Whether something goes from a store: questions and confirmations take nothing.
+    /// Whether something goes from a store: questions and confirmations take nothing. What follows from the removal of a
+    /// memory was measured with that.
     #[must_use]
     pub fn removes(&self) -> bool {
         match self {
@@ -187,6 +213,7 @@ impl Action {
             | Self::Hide { .. }
             | Self::Merge { .. }
             | Self::DropPoint { .. } => true,
+            Self::Unlink { reason, .. } => *reason != Reason::MemoryRemoved,
             Self::Confirm { .. } | Self::Queue { .. } | Self::Close { .. } => false,
         }
     }
@@ -199,7 +226,7 @@ impl Action {
             | Self::Hide { target, .. }
             | Self::Merge { target, .. }
             | Self::Confirm { target, .. } => &target.partition,
-            Self::DropPoint { partition, .. } => partition,
+            Self::DropPoint { partition, .. } | Self::Unlink { partition, .. } => partition,
             Self::Queue { question, .. } | Self::Close { question, .. } => &question.partition,
         }
     }
@@ -226,6 +253,16 @@ impl Action {
             } => writeln!(
                 line,
                 "{kind} {partition:?} {namespace:?} {point:?} {reason}"
+            ),
+            Self::Unlink {
+                namespace,
+                point,
+                expect,
+                ids,
+                ..
+            } => writeln!(
+                line,
+                "{kind} {namespace:?} {point:?} {expect:?} {ids:?} {reason}"
             ),
             Self::Queue { question, .. } => writeln!(line, "{kind} {question:?} {reason}"),
             Self::Close { entry, .. } => writeln!(line, "{kind} {entry} {reason}"),
@@ -317,6 +354,10 @@ pub enum ActionKind {
     Supersede,
     /// Drop a point that no memory stands behind.
     DropPoint,
+    /// Take memories that are gone out of the list of a point (an entity) that names them.
+    Unlink,
+    /// Drop a point that listed memories, and of whose list nothing is left, or whose owner is erased.
+    DropEntity,
     /// Write down that a memory still holds.
     Confirm,
     /// Ask a person.
@@ -333,12 +374,14 @@ pub enum ActionKind {
 
 impl ActionKind {
     /// Every kind, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Delete,
         Self::End,
         Self::SoftDelete,
         Self::Supersede,
         Self::DropPoint,
+        Self::Unlink,
+        Self::DropEntity,
         Self::Confirm,
         Self::Queue,
         Self::Close,
@@ -356,6 +399,8 @@ impl ActionKind {
             Self::SoftDelete => "soft_delete",
             Self::Supersede => "supersede",
             Self::DropPoint => "drop_point",
+            Self::Unlink => "unlink",
+            Self::DropEntity => "drop_entity",
             Self::Confirm => "confirm",
             Self::Queue => "queue",
             Self::Close => "close",
@@ -363,6 +408,12 @@ impl ActionKind {
             Self::Snapshot => "snapshot",
             Self::DropPair => "drop_pair",
         }
+    }
+
+    /// Whether it changes a point that lists memories, and not the store of the memories.
+    #[must_use]
+    pub fn is_of_entity(self) -> bool {
+        matches!(self, Self::Unlink | Self::DropEntity)
     }
 }
 

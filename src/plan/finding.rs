@@ -42,7 +42,7 @@ pub enum Finding {
     Undated,
     /// Memories that have faded, and stay because enough of their namespace faded lately.
     OverBudget,
-    /// Points of a collection of links that name a memory which is not there: left alone.
+    /// Points that list a memory which is not there, or whose list cannot be understood, and that stay so for now.
     DeadLink,
     /// Memories that live by the application's log, and have no point: left alone.
     LoggedWithoutPoint,

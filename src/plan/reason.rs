@@ -31,6 +31,10 @@ pub enum Reason {
     RowGone,
     /// The point says of no row that it stands for it, where points are to say so.
     Unlinked,
+    /// There are no memories of the ids that it lists.
+    MemoryGone,
+    /// The memories that it lists are removed, now or by an earlier run.
+    MemoryRemoved,
     /// It says the same as the memory that stays.
     Duplicate {
         /// The cosine of the two, in ten-thousandths; `None` when their texts are the same, whatever their vectors say.
@@ -89,6 +93,8 @@ impl fmt::Display for Reason {
             Self::OwnerUnknown => f.write_str("owner unknown"),
             Self::RowGone => f.write_str("row gone"),
             Self::Unlinked => f.write_str("names no row"),
+            Self::MemoryGone => f.write_str("no such memories"),
+            Self::MemoryRemoved => f.write_str("memories removed"),
             Self::Duplicate { cosine_e4: None } => f.write_str("the same text"),
             Self::Duplicate {
                 cosine_e4: Some(cosine),

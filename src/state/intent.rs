@@ -38,7 +38,7 @@ pub struct Intent {
     pub namespace: Option<Namespace>,
     /// The memory, for changes that are about one.
     pub memory: Option<MemoryId>,
-    /// The memories hidden behind it, which go with it.
+    /// The memories hidden behind it, which go with it; or those that a point lists no more, where it is about no memory.
     pub behind: Vec<MemoryId>,
     /// The version of the row that the change is for.
     pub expect: Option<Version>,

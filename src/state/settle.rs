@@ -116,9 +116,11 @@ fn settle(
     if open.erase {
         drop_pre_image(tx, id)?;
     }
-    // What was confirmed is not gone.
+    // What was confirmed is not gone; and what lists memories is none, so that no snapshot of memories has it.
     if how == Settled::Done && open.kind != ActionKind::Confirm {
-        bury(tx, id, open, now)?;
+        if !open.kind.is_of_entity() {
+            bury(tx, id, open, now)?;
+        }
         if open.erase {
             forget_namespace(tx, id, open, now)?;
         }
@@ -323,6 +325,25 @@ mod tests {
         let id = state.intend_one(confirmed);
         state.settle(&[(id, Settled::Done)], at(3)).unwrap();
         assert_eq!(state.tombstones(at(0)).unwrap(), []);
+    }
+
+    #[test]
+    fn what_lists_memories_leaves_no_tombstone_and_is_found_by_what_it_listed() {
+        for kind in [ActionKind::Unlink, ActionKind::DropEntity] {
+            let world = World::new();
+            let state = world.main();
+            let memory = MemoryId::Text("0191".into());
+            let id = state.intend_one(Intent {
+                kind,
+                behind: vec![memory.clone()],
+                reason: Reason::MemoryGone,
+                ..drop_point(7)
+            });
+            state.settle(&[(id, Settled::Done)], at(3)).unwrap();
+            assert_eq!(state.tombstones(at(0)).unwrap(), []);
+            let found = state.intents_of_memory(&memory).unwrap();
+            assert_eq!(found.len(), 1, "{kind}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config;
+use crate::config::{self, PayloadFilter};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::memory::Namespace;
@@ -23,6 +23,7 @@ pub mod database;
 pub mod files;
 pub mod identity;
 pub mod image;
+pub mod linked;
 pub mod obstacles;
 pub mod rows;
 pub mod space;
@@ -32,10 +33,11 @@ pub mod traces;
 pub mod vec0;
 pub mod vectors;
 
+use linked::{Entity, Linked};
 use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
 use sqlite::Access;
 use vectors::qdrant::QdrantVectors;
-use vectors::{VectorError, VectorReader, VectorStore};
+use vectors::{VectorError, VectorStore};
 
 /// The name of the only row database of a store.
 pub const MAIN: &str = "main";
@@ -68,6 +70,8 @@ pub struct Stores {
     pub rows: RowStore,
     /// The points; `None` for a store without vectors.
     pub vectors: Option<Box<dyn VectorStore>>,
+    /// The points that list the memories; `None` for a store without.
+    linked: Option<Linked>,
     /// Where hypnos keeps its own files about it.
     pub state: StateDir,
 }
@@ -115,6 +119,7 @@ impl Stores {
             config: config.clone(),
             rows,
             vectors,
+            linked: Linked::new(config, stop),
             state,
         })
     }
@@ -128,22 +133,63 @@ impl Stores {
             config: config.clone(),
             rows: RowStore::new(&config.rows),
             vectors: None,
+            linked: None,
             state: StateDir::new(state_dir, &config.name),
         }
     }
 
-    /// The points that name memories; `None` where the store has none, or not yet.
+    /// Lets everything that was mirrored be read anew before anything else is decided on it.
+    pub fn expire(&self) {
+        self.rows.expire();
+        self.expire_entities();
+    }
+
+    /// Lets the points that list memories be read anew.
+    pub fn expire_entities(&self) {
+        if let Some(linked) = &self.linked {
+            linked.expire();
+        }
+    }
+
+    /// The points that list memories; `None` where the store has none, or not yet.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read to the end.
+    pub fn entities(&self) -> Result<Option<Vec<Entity>>, RowError> {
+        self.linked.as_ref().map_or(Ok(None), Linked::read)
+    }
+
+    /// The collection of the memories, where the points are the rows, with all that is in it: points of another kind in the
+    /// same collection, too.
     ///
     /// # Errors
     ///
     /// When the vector store does not answer.
-    pub fn links(&self) -> Result<Option<Box<dyn VectorReader>>, VectorError> {
+    pub fn all_points(&self, stop: &Stop) -> Result<Option<QdrantVectors>, VectorError> {
+        let points = self.config.rows.points.as_deref();
+        let connect = |points: &config::Qdrant| {
+            let all = config::Qdrant {
+                filter: PayloadFilter::default(),
+                ..points.clone()
+            };
+            QdrantVectors::connect(&all, "", stop.clone())
+        };
+        points.map(connect).transpose()
+    }
+
+    /// The collection of the points that list memories, to be written; `None` where the store has none, or not yet.
+    ///
+    /// # Errors
+    ///
+    /// When the vector store does not answer.
+    pub fn lists(&self, stop: &Stop) -> Result<Option<QdrantVectors>, VectorError> {
         let Some(links) = &self.config.links else {
             return Ok(None);
         };
-        match QdrantVectors::connect(&links.points, &links.key, Stop::default()) {
-            Ok(linked) => Ok(Some(Box::new(linked))),
-            // The application makes it with the first link.
+        match QdrantVectors::connect(&links.points, &links.key, stop.clone()) {
+            Ok(lists) => Ok(Some(lists)),
+            // The application makes it with the first of them.
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }

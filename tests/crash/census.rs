@@ -224,7 +224,7 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         F::QueueClosed => "void question",
         F::AnswerBefore | F::AnswerWritten => "answer",
         F::SnoozeBefore | F::SnoozeWritten => "snooze",
-        // No such step in Qdrant; the rest is disturbed in `snapshot` and in `by_hand`, on stores of their own.
+        // No such step in Qdrant; the rest is disturbed in `snapshot`, `by_hand` and `entities`, on stores of their own.
         F::PointsUncommitted
         | F::PutBackUncommitted
         | F::VacuumBefore
@@ -255,7 +255,15 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         | F::SwapBefore
         | F::SwapDone
         | F::RestoreSwitched
-        | F::RestoreFinished => return None,
+        | F::RestoreFinished
+        | F::ListIntentBefore
+        | F::ListIntentWritten
+        | F::ListsBefore
+        | F::ListCompared
+        | F::ListConfirmed
+        | F::ListsDone
+        | F::ListSettleBefore
+        | F::ListSettleWritten => return None,
     })
 }
 

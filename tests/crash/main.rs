@@ -11,6 +11,7 @@
 //! | [`calls`], [`vfs`] | the Nth call of a file or of the server fails |
 //! | [`disk`] | full, read-only, somebody else's |
 //! | [`edits`], [`fading`], [`folding`] | memories that change while they are removed, fade, are asked about or folded |
+//! | [`entities`] | points in a collection beside the memories, which list them |
 //! | [`points`] | the census of a store whose points are its rows |
 //! | [`snapshot`], [`restoring`], [`by_hand`] | VACUUM and pairs; restores; undo and forget |
 
@@ -34,6 +35,7 @@ mod census;
 mod checker;
 mod disk;
 mod edits;
+mod entities;
 mod fading;
 mod folding;
 mod kills;

@@ -22,6 +22,7 @@ mod decay;
 mod demo;
 mod dry_run;
 mod duplicates;
+mod entities;
 mod evaluate;
 mod forget;
 mod frameworks;

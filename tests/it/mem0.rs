@@ -194,7 +194,7 @@ fn two_nights_bring_a_store_with_every_drift_to_none() {
     assert_eq!(
         store.whole(&entities),
         linked,
-        "links are counted, not changed"
+        "nothing dead in a list has settled"
     );
 
     let run = night.objects("run")[0]["run"].as_str().unwrap().to_owned();

@@ -185,8 +185,14 @@ impl PointStore {
             .arg("--config")
             .arg(self.dir.path().join("hypnos.toml"))
             .args(args)
+            .env("HYPNOS_TEST_CLOCK", self.dir.path().join("clock"))
             .current_dir(self.dir.path());
         command
+    }
+
+    /// Moves the clock of every command from here on, in seconds from the true time.
+    pub fn shift_clock(&self, seconds: i64) {
+        write(&self.dir.path().join("clock"), &seconds.to_string());
     }
 
     #[must_use = "say which exit code it should have"]

@@ -1,11 +1,12 @@
 //! What taking a run back would come to, for a command that only looks.
 
 use crate::pass::Cx;
-use crate::state::{self, IntentRecord, StateReader};
+use crate::state::{self, Intent, IntentRecord, StateReader};
 use crate::store::Stores;
 use crate::store::image::PointImage;
 use crate::store::rows::Return;
 
+use super::super::entities::{self, Lists};
 use super::super::files::{Files, Home};
 use super::super::{ApplyError, damaged, unfinished};
 use super::judge::{Erased, Judge};
@@ -29,6 +30,7 @@ pub fn foresee(stores: &Stores, cx: &Cx<'_>, scope: &Scope<'_>) -> Result<Undone
         stores,
         scope,
         judge: Judge::new(stores, &main)?,
+        lists: Lists::open(stores, cx.stop)?,
     };
     let names = tenants.names.iter();
     let names = names.map(|name| state::Partition::Tenant(name));
@@ -54,6 +56,8 @@ struct Looking<'a> {
     stores: &'a Stores,
     scope: &'a Scope<'a>,
     judge: Judge<'a>,
+    /// The points that list memories.
+    lists: Option<Lists<'a>>,
 }
 
 impl Looking<'_> {
@@ -85,11 +89,16 @@ impl Looking<'_> {
         erased: &Erased,
     ) -> Result<Vec<Returned>, ApplyError> {
         let mut returned = Vec::with_capacity(records.len());
-        let (mut places, mut items) = (Vec::new(), Vec::new());
+        let (mut places, mut items, mut lists) = (Vec::new(), Vec::new(), Vec::new());
         for (place, record) in records.into_iter().enumerate() {
             let forbidden = self.judge.forbids(&record, home, erased);
             let mut action = Returned::of(&record, forbidden.unwrap_or(Fate::Back));
             let intent = record.intent;
+            if forbidden.is_none() && intent.kind.is_of_entity() {
+                lists.push((place, intent));
+                returned.push(action);
+                continue;
+            }
             match (forbidden, intent.unit) {
                 (None, Some(unit)) => {
                     places.push(place);
@@ -114,6 +123,11 @@ impl Looking<'_> {
                     returned[place].fate = Fate::Left(reason.into());
                 }
             }
+        }
+        let intents: Vec<&Intent> = lists.iter().map(|(_, intent)| intent).collect();
+        let fates = entities::fates(self.lists.as_ref(), &intents, entities::foresee)?;
+        for ((place, _), fate) in lists.iter().zip(fates) {
+            returned[*place].fate = fate;
         }
         Ok(returned)
     }

@@ -4,12 +4,13 @@
 //!
 //! 1. mark the intents as being taken back, durably;
 //! 2. put the rows back, or take their marks back, in IMMEDIATE transactions that leave what was changed since;
-//! 3. put the points back of the memories that are back;
+//! 3. put the points back of the memories that are back, and the memories back into the lists that they were taken from;
 //! 4. remember what a person means by it, so that the next night does not do it again (see `lesson`);
 //! 5. mark the intents as taken back: their tombstones go.
 //!
 //! Who was erased, or has left since, is never brought back.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -18,11 +19,12 @@ use crate::memory::{MemoryId, Namespace, PointId, Role};
 use crate::pace::Pace;
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Reason, Unread};
-use crate::state::{self, ActionResult, Folded, IntentRecord, State, TakenBack, Total};
+use crate::state::{self, ActionResult, Folded, Intent, IntentRecord, State, TakenBack, Total};
 use crate::store::image::PointImage;
 use crate::store::rows::{LeftReason, LeftRow, Partition, Restored, Return, Takeover, Writer};
 use crate::store::vectors::point_id::{Derived, Rule};
 
+use super::entities::{self, Lists};
 use super::files::{Files, Home};
 use super::{ApplyError, Job, LARGEST_TRANSACTION, damaged, finish, unfinished};
 
@@ -403,6 +405,7 @@ impl<'a> Undoing<'a> {
     ) -> Result<Vec<Returned>, ApplyError> {
         let mut returned = self.rows(records, siblings)?;
         self.points(records, &mut returned)?;
+        self.lists(records, &mut returned)?;
         let back: Vec<&IntentRecord> = records
             .iter()
             .zip(&returned)
@@ -572,7 +575,7 @@ impl<'a> Undoing<'a> {
         let mut images: Vec<PointImage> = Vec::new();
         let mut of: HashMap<PointId, usize> = HashMap::new();
         for (place, (record, returned)) in records.iter().zip(&mut *returned).enumerate() {
-            if returned.fate != Fate::Back {
+            if returned.fate != Fate::Back || record.intent.kind.is_of_entity() {
                 continue;
             }
             let unclear = self.points_of_left(&returned.rest)?;
@@ -603,6 +606,26 @@ impl<'a> Undoing<'a> {
             } else {
                 returned.rest.push(Rest::Point(point, Why::PointRewritten));
             }
+        }
+        Ok(())
+    }
+
+    /// Puts memories back into the lists that they were taken from, and lists that went.
+    fn lists(&self, records: &[IntentRecord], returned: &mut [Returned]) -> Result<(), ApplyError> {
+        let mut places: Vec<usize> = (0..records.len())
+            .filter(|place| records[*place].intent.kind.is_of_entity())
+            .filter(|place| returned[*place].fate == Fate::Back)
+            .collect();
+        // A replay has them the other way round.
+        places.sort_unstable_by_key(|place| Reverse(records[*place].id));
+        if places.is_empty() {
+            return Ok(());
+        }
+        let lists = Lists::open(self.job.stores, self.job.cx.stop)?;
+        let intents: Vec<&Intent> = places.iter().map(|at| &records[*at].intent).collect();
+        let fates = entities::fates(lists.as_ref(), &intents, entities::put_back)?;
+        for (place, fate) in places.into_iter().zip(fates) {
+            returned[place].fate = fate;
         }
         Ok(())
     }

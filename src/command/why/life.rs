@@ -146,6 +146,9 @@ struct Deed {
     /// The memory that it went along with, when it was hidden behind another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     with: Option<String>,
+    /// The point that listed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
 }
 
 impl Life {
@@ -348,12 +351,16 @@ fn concerns(action: &Action, partition: &Arc<str>, id: &MemoryId) -> bool {
     let is_asked = action
         .question()
         .is_some_and(|question| question.members.iter().any(|member| member.id == *id));
-    action.partition() == partition && (goes || stays || is_asked)
+    let is_listed = matches!(action, Action::Unlink { ids, .. } if ids.contains(id));
+    action.partition() == partition && (goes || stays || is_asked || is_listed)
 }
 
 fn told(action: &Action, id: &MemoryId) -> String {
     let kind = action.kind();
     let reason = action.reason();
+    if let Action::Unlink { point, .. } = action {
+        return format!("{kind} {point}, {reason}");
+    }
     match (action.target(), action.survivor()) {
         (Some(target), Some(survivor)) if survivor.id == *id => {
             format!("{kind} {} in its favour, {reason}", target.memory.id)
@@ -399,7 +406,9 @@ impl Asked {
 impl Deed {
     fn of(record: &IntentRecord, id: &str) -> Self {
         let main = record.intent.memory.as_ref().map(ToString::to_string);
+        let list = record.intent.points.first().filter(|_| main.is_none());
         Self {
+            from: list.map(ToString::to_string),
             action: record.intent.kind,
             pass: record.pass,
             run: Some(record.run.clone()),
@@ -431,6 +440,7 @@ impl Deed {
             undone_at: None,
             undone_by: None,
             with: None,
+            from: None,
         }
     }
 
@@ -439,6 +449,7 @@ impl Deed {
         parts.extend(self.at.map(|at| format!("{at:.0}")));
         parts.push(format!("{} {}", self.pass, self.action));
         parts.extend(self.with.as_ref().map(|with| format!("with {with}")));
+        parts.extend(self.from.as_ref().map(|from| format!("from {from}")));
         parts.extend(self.reason.map(|reason| reason.to_string()));
         parts.push(self.outcome.to_owned());
         parts.extend(self.run.as_ref().map(|run| format!("run {run}")));

@@ -282,7 +282,7 @@ impl Search {
             .map(|pass| {
                 let plan = sightings.clone().and_then(|sightings| {
                     let view = View::new(self.now, &self.stores, &sightings);
-                    pass.plan(&view, &cx).map_err(|error| chain(&error))
+                    pass.decide(&view, &cx).map_err(|error| chain(&error))
                 });
                 (pass.name(), plan)
             })

@@ -1,28 +1,26 @@
-//! What stands beside points that are the rows: links that lead nowhere, and memories of which only a log knows.
+//! What stands beside points that are the rows: entities that list memories which are gone, and memories of which only a
+//! log knows.
 //!
-//! Both are counted. A memory that was written after the points were read makes a link look dead until the next look.
+//! A list is mended as points are dropped that have no row, see [`super`]: what hypnos removed itself is taken out at
+//! once, anything else when two runs at least `settle` apart saw it absent, and nothing on the word of a collection in
+//! which there is no memory at all, or none that is listed. Right before it is written, each memory is looked for again:
+//! one that was written after the points were read makes a list look dead.
 
-use std::ops::ControlFlow;
-
-use serde_json::Value;
+use std::collections::HashSet;
 
 use super::ledger::Ledger;
-use crate::memory::PointId;
-use crate::plan::{Finding, Plan};
-use crate::store::vectors::{Selector, VectorError, VectorReader};
-use crate::view::View;
+use super::{Owner, Sweep, is_past, signed};
+use crate::memory::{Namespace, PointId};
+use crate::pass::{PassError, entities};
+use crate::plan::{Finding, Plan, Reason, Sighting};
+use crate::state::NamespaceHash;
+use crate::store::linked::Entity;
 
-use super::PassError;
-
-/// Counts what names a memory that is not among the points.
-pub(super) fn look(view: &View<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassError> {
-    if let Some(links) = &view.config().links
-        && let Some(linked) = view.links()?
-    {
-        plan.found(
-            Finding::DeadLink,
-            dead(linked.as_ref(), &links.key, ledger)?,
-        );
+/// Looks at what names a memory that is not among the points.
+pub(super) fn look(sweep: &Sweep<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassError> {
+    let view = sweep.view;
+    if view.config().links.is_some() {
+        mend(sweep, ledger, plan)?;
     }
     let logged = view.logged()?;
     let is_gone = |id: &&String| !ledger.has(&PointId::from_text(id));
@@ -31,18 +29,123 @@ pub(super) fn look(view: &View<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<
     Ok(())
 }
 
-/// Counts the points whose `key` lists an id that no row has.
-fn dead(linked: &dyn VectorReader, key: &str, ledger: &Ledger) -> Result<u64, VectorError> {
-    let is_dead = |id: &Value| {
-        id.as_str()
-            .is_some_and(|id| !ledger.has(&PointId::from_text(id)))
-    };
-    let mut dead = 0;
-    linked.scroll(Selector::All, &[key], &mut |heads| {
-        let lists = heads.iter().filter_map(|head| head.payload.get(key));
-        let lists = lists.filter_map(Value::as_array);
-        dead += lists.filter(|list| list.iter().any(is_dead)).count() as u64;
-        ControlFlow::Continue(())
-    })?;
-    Ok(dead)
+/// What an entity lists that is no memory.
+struct Dead<'a> {
+    entity: &'a Entity,
+    namespace: &'a Namespace,
+    /// What this plan removes, or hypnos has removed.
+    removed: Vec<PointId>,
+    /// What is absent and was not removed by hypnos, in whatever time.
+    absent: Vec<PointId>,
+}
+
+/// Plans to take what is dead out of the lists of the entities.
+fn mend(sweep: &Sweep<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassError> {
+    let view = sweep.view;
+    let entities = view.entities()?.unwrap_or_default();
+    let (going, mut removed) = (entities::going(plan), None);
+    let (mut dead, mut drops, mut left, mut is_any_live) = (Vec::new(), Vec::new(), 0, false);
+    for entity in &entities {
+        let owner = entity.namespace.as_ref().map(|owner| sweep.owner(owner));
+        if let Some(Owner::Deleted(at)) = owner {
+            drops.extend(entities::erase(entity, Reason::OwnerDeleted { at }));
+            continue;
+        }
+        let Some(list) = &entity.lists else {
+            left += 1;
+            continue;
+        };
+        let (live, gone): (Vec<&PointId>, Vec<_>) = list.iter().partition(|id| ledger.has(id));
+        is_any_live |= !live.is_empty();
+        let Some(namespace) = entity
+            .namespace
+            .as_ref()
+            .filter(|_| owner != Some(Owner::Leaving))
+        else {
+            left += u64::from(!gone.is_empty());
+            continue;
+        };
+        if !gone.is_empty() && removed.is_none() {
+            removed = Some(view.removed()?);
+        }
+        let hash = NamespaceHash::of(namespace);
+        let is_removed = |id: &PointId| {
+            let known: Option<&HashSet<_>> = removed.as_ref();
+            known.is_some_and(|known| known.contains(&(id.clone(), hash)))
+        };
+        let (mut buried, absent): (Vec<PointId>, Vec<_>) =
+            gone.into_iter().cloned().partition(is_removed);
+        let goes = |id: &&PointId| going.get(id) == Some(namespace);
+        buried.extend(live.into_iter().filter(|id| goes(id)).cloned());
+        dead.push(Dead {
+            entity,
+            namespace,
+            removed: buried,
+            absent,
+        });
+    }
+    dead.retain(|dead| !dead.removed.is_empty() || !dead.absent.is_empty());
+    let absent = dead.iter().filter(|dead| !dead.absent.is_empty()).count() as u64;
+    if ledger.rows == 0 && absent > 0 {
+        return Err(PassError::NoRows { points: absent });
+    }
+    if !is_any_live && absent > 0 {
+        plan.degraded.push(format!(
+            "not one id that {absent} points of {:?} list is a memory's: is it the collection of these memories? what \
+             hypnos has not removed itself stays in their lists",
+            view.config().links.as_ref().map_or("", |links| &links.points.collection),
+        ));
+    }
+    let mut seen = Vec::new();
+    for dead in dead {
+        left += u64::from(take_out(sweep, plan, &mut seen, is_any_live, dead));
+    }
+    plan.actions.extend(drops);
+    plan.found(Finding::DeadLink, left);
+    plan.sightings.get_or_insert_default().extend(seen);
+    Ok(())
+}
+
+/// Plans to take out of a list what may go by now. Answers whether something dead stays in it that nothing is planned
+/// for.
+fn take_out(
+    sweep: &Sweep<'_>,
+    plan: &mut Plan,
+    seen: &mut Vec<Sighting>,
+    is_trusted: bool,
+    dead: Dead<'_>,
+) -> bool {
+    let Dead {
+        entity,
+        namespace,
+        mut removed,
+        absent,
+    } = dead;
+    let mut reason = Reason::MemoryRemoved;
+    for id in absent {
+        let sighting = Sighting {
+            namespace: namespace.clone(),
+            point: id.clone(),
+        };
+        if is_trusted && has_settled(sweep, &sighting) {
+            reason = Reason::MemoryGone;
+            removed.push(id);
+        } else if is_trusted {
+            plan.found(Finding::Settling, 1);
+        }
+        seen.push(sighting);
+    }
+    let action = entities::unlink(sweep.view, entity, &removed, reason);
+    let is_left = action.is_none();
+    plan.actions.extend(action);
+    is_left
+}
+
+/// Whether a memory was seen absent so long ago, and for so long as a point must be old: how old it was nobody knows.
+fn has_settled(sweep: &Sweep<'_>, sighting: &Sighting) -> bool {
+    let now = sweep.view.now();
+    let first_seen = sweep.view.seen_since(sighting).unwrap_or(now).min(now);
+    let settings = sweep.settings;
+    is_past(first_seen, signed(settings.settle), now)
+        && is_past(first_seen, signed(settings.min_age), now)
 }

@@ -12,9 +12,9 @@
 //! - A namespace of another scope than the owners table speaks for, or whose rows could not be read, is never touched.
 //! - A row store without a single row beside points in its scope is taken for a wrong file, not for an empty one.
 //!
-//! Rows without a point, points of another text than their row, points without a namespace, broken chains and links to
-//! what is not there are counted and never removed. Where the points are the rows, none of them can lack its row, and
-//! only the owners decide.
+//! Rows without a point, points of another text than their row, points without a namespace and broken chains are counted
+//! and never removed. Where the points are the rows, none of them can lack its row, and only the owners decide; what lists
+//! them is mended, see [`beside`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -59,7 +59,7 @@ impl Pass for Orphans {
         };
         let mut plan = Plan::new(view.name(), PassName::Orphans);
         let rows = sweep.read_rows(cx, &mut plan)?;
-        beside::look(view, &rows.ledger, &mut plan)?;
+        beside::look(&sweep, &rows.ledger, &mut plan)?;
         let of_rows = rows.sightings.clone();
         // A point that is its own row lacks none.
         if let (Some(vectors), Some(config), false) = (

@@ -12,7 +12,7 @@ use crate::stop::Stop;
 use crate::store::image::PointImage;
 use crate::store::traces::Trace;
 
-mod payload;
+pub(super) mod payload;
 pub mod point_id;
 pub mod qdrant;
 mod spelled;

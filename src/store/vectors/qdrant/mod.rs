@@ -22,12 +22,14 @@ use crate::stop::Stop;
 use super::VectorError;
 use calls::Calls;
 
+pub use lists::{Relist, Relisted};
 pub use pages::Page;
 pub use read::payload_of;
 
 mod calls;
 pub mod catalog;
 mod convert;
+mod lists;
 mod pages;
 mod read;
 pub mod snapshot;

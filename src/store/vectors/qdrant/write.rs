@@ -6,8 +6,8 @@ use std::time::Duration;
 use prost::Message;
 use qdrant_client::qdrant::points_selector::PointsSelectorOneOf;
 use qdrant_client::qdrant::{
-    self, DeletePoints, PointStruct, PointsIdsList, PointsOperationResponse, PointsSelector,
-    UpdateMode, UpdateStatus, UpsertPoints,
+    self, DeletePoints, PointStruct, PointsIdsList, PointsSelector, UpdateMode, UpdateResult,
+    UpdateStatus, UpsertPoints,
 };
 
 use crate::failpoint::{Failpoint, hit};
@@ -21,7 +21,7 @@ use super::pages::in_batches;
 use super::{MESSAGE_BYTES, QdrantVectors, convert};
 
 /// Waits before the reads that look again whether removed points are gone, and points put back are there.
-const LOOK_AGAIN: [Duration; 4] = [
+pub(super) const LOOK_AGAIN: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(200),
     Duration::from_millis(500),
@@ -151,12 +151,12 @@ impl QdrantVectors {
             let request = request.clone();
             async move { client.delete_points(request).await }
         })?;
-        completed(call, &answer)?;
+        completed(call, answer.result)?;
         Ok(())
     }
 
     /// Reads a copy, which must be of this collection.
-    fn read_image(&self, image: &PointImage) -> Result<UpsertPoints, VectorError> {
+    pub(super) fn read_image(&self, image: &PointImage) -> Result<UpsertPoints, VectorError> {
         let unfit =
             |why: &str| VectorError::Malformed(format!("the copy of point {} {why}", image.id));
         let request = UpsertPoints::decode(&image.body[..]).map_err(|_| unfit("is damaged"))?;
@@ -186,7 +186,7 @@ impl QdrantVectors {
             let request = request.clone();
             async move { client.upsert_points(request).await }
         })?;
-        completed(call, &answer)?;
+        completed(call, answer.result)?;
         Ok(())
     }
 
@@ -211,8 +211,11 @@ impl QdrantVectors {
 }
 
 /// An answer of OK may still say that the write is only queued, or was not waited for long enough.
-fn completed(call: &'static str, answer: &PointsOperationResponse) -> Result<(), VectorError> {
-    let status = answer.result.map(|result| result.status());
+pub(super) fn completed(
+    call: &'static str,
+    result: Option<UpdateResult>,
+) -> Result<(), VectorError> {
+    let status = result.map(|result| result.status());
     if status == Some(UpdateStatus::Completed) {
         return Ok(());
     }
@@ -275,16 +278,13 @@ mod tests {
             UpdateStatus::WaitTimeout,
             UpdateStatus::Completed,
         ] {
-            let answer = PointsOperationResponse {
-                result: Some(qdrant::UpdateResult {
-                    status: status.into(),
-                    ..qdrant::UpdateResult::default()
-                }),
-                ..PointsOperationResponse::default()
+            let result = UpdateResult {
+                status: status.into(),
+                ..UpdateResult::default()
             };
-            let is_complete = completed("removing points", &answer).is_ok();
+            let is_complete = completed("removing points", Some(result)).is_ok();
             assert_eq!(is_complete, status == UpdateStatus::Completed, "{status:?}");
         }
-        assert!(completed("removing points", &PointsOperationResponse::default()).is_err());
+        assert!(completed("removing points", None).is_err());
     }
 }
