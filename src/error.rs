@@ -2,8 +2,11 @@
 
 use std::error::Error;
 
+use rusqlite::ErrorCode;
+
 use crate::exit::Exit;
 use crate::snapshot::SnapshotError;
+use crate::state::StateError;
 use crate::store::copies::CopyError;
 use crate::store::rows::{RowError, RowErrorKind};
 use crate::store::sqlite::OpenError;
@@ -93,6 +96,22 @@ pub fn chain(error: &dyn Error) -> String {
     line
 }
 
+/// Whether another program has locked a database of the store: somewhere in the causes `SQLite` says so, and not of a
+/// state file, which is hypnos' own.
+#[must_use]
+pub fn is_locked(error: &(dyn Error + 'static)) -> bool {
+    if error.is::<StateError>() {
+        return false;
+    }
+    if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
+        return matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+        );
+    }
+    error.source().is_some_and(is_locked)
+}
+
 impl From<&RowError> for Failure {
     fn from(error: &RowError) -> Self {
         let exit = match error.kind() {
@@ -148,6 +167,7 @@ impl From<&SnapshotError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::ApplyError;
 
     #[derive(Debug, thiserror::Error)]
     #[error("open the store")]
@@ -160,5 +180,31 @@ mod tests {
     #[test]
     fn a_chain_reads_from_the_deed_to_the_cause() {
         assert_eq!(chain(&Outer(Inner)), "open the store: no such file");
+    }
+
+    #[test]
+    fn a_lock_is_found_among_the_causes_unless_it_is_of_a_state_file() {
+        let sqlite = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        let rows = |code| {
+            ApplyError::Rows(RowError::Sqlite {
+                doing: "begin",
+                source: sqlite(code),
+            })
+        };
+        for (code, expected) in [
+            (rusqlite::ffi::SQLITE_BUSY, true),
+            (rusqlite::ffi::SQLITE_BUSY_SNAPSHOT, true),
+            (rusqlite::ffi::SQLITE_LOCKED, true),
+            (rusqlite::ffi::SQLITE_FULL, false),
+        ] {
+            assert_eq!(is_locked(&rows(code)), expected, "{code}");
+        }
+        let own = StateError::Sqlite {
+            doing: "begin the run",
+            path: "main.db".into(),
+            source: sqlite(rusqlite::ffi::SQLITE_BUSY),
+        };
+        assert!(!is_locked(&ApplyError::State(own)));
+        assert!(!is_locked(&Outer(Inner)));
     }
 }

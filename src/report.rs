@@ -161,6 +161,12 @@ pub struct PassReport {
     /// What went wrong, when the pass failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<&'static str>,
+    /// Whether it failed because another program has locked the rows, so that the daemon tries the store again.
+    #[serde(skip)]
+    pub is_locked: bool,
     /// How many bytes the files have become smaller.
     #[serde(skip_serializing_if = "is_zero")]
     pub freed_bytes: u64,
@@ -210,6 +216,8 @@ impl PassReport {
             refusal: None,
             hash: None,
             error: None,
+            hint: None,
+            is_locked: false,
             freed_bytes: 0,
             seconds: 0.0,
         }
@@ -270,9 +278,20 @@ pub struct Unopened {
     /// The exit code that follows.
     #[serde(skip)]
     pub exit: Exit,
-    /// Whether it may be there again later, so that the daemon tries once more; not when the program is wrong.
+    /// What was in the way, as far as trying again goes.
     #[serde(skip)]
-    pub is_away: bool,
+    pub cause: Cause,
+}
+
+/// What was in the way of a store, as far as trying again goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The store is missing, does not answer, or is locked by another program: it may be there again later.
+    Away,
+    /// Another run is at work on it.
+    Held,
+    /// What time does not mend: the configuration, hypnos' own files, a full disk, the program itself.
+    Lasting,
 }
 
 impl RunReport {

@@ -88,7 +88,7 @@ pub struct Planner {
     /// The clock when it was last looked at.
     seen: Timestamp,
     next: Option<Timestamp>,
-    /// The clock when the last run was due.
+    /// The clock when the last run was told to be due.
     done: Option<Timestamp>,
 }
 
@@ -116,20 +116,18 @@ impl Planner {
         &self.schedule
     }
 
-    /// Whether a run is due at `now`; then it counts as done, and the one after it is planned. To be asked again and
-    /// again: a jump of the clock shows only in two looks at it.
+    /// Since when a run is due at `now`. It is told once, whoever asks has to see that it is done: the one after it is
+    /// planned. To be asked again and again: a jump of the clock shows only in two looks at it.
     #[must_use = "what is due is not told twice"]
-    pub fn is_due(&mut self, now: Timestamp) -> bool {
+    pub fn take_due(&mut self, now: Timestamp) -> Option<Timestamp> {
         if now < self.seen {
             self.plan(now);
         }
         self.seen = now;
-        let is_due = self.next.is_some_and(|next| next <= now);
-        if is_due {
-            self.done = Some(now);
-            self.next = self.schedule.next_after(now);
-        }
-        is_due
+        let due = self.next.filter(|next| *next <= now)?;
+        self.done = Some(now);
+        self.next = self.schedule.next_after(now);
+        Some(due)
     }
 
     /// Plans by another schedule from `now` on. A run that is due, and was not told yet, stays due.

@@ -10,9 +10,6 @@ use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::output::Out;
 
-/// What the journal says of such a run.
-pub(super) const COMMAND: &str = "demo";
-
 /// Builds the store unless it is there already, and runs over it.
 pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, Failure> {
     let now = clock::now();
@@ -38,7 +35,7 @@ pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, F
     let config = super::load_file(&dir.join("hypnos.toml"))?;
     let exit = super::run::run_with(
         &config,
-        &engine::Options::new(now, COMMAND),
+        &engine::Options::new(now, engine::DEMO),
         false,
         global,
         out,

@@ -21,9 +21,6 @@ use crate::plan::PlanHash;
 use crate::report::RunReport;
 use crate::stop::Stop;
 
-/// What the journal says of a run of all passes.
-pub(super) const COMMAND: &str = "--run-now";
-
 /// Runs, or prints what a run would do.
 pub(super) fn run(cli: &Cli, out: &mut Out) -> Result<Exit, Failure> {
     let args = &cli.run;
@@ -132,7 +129,12 @@ fn options(args: &RunArgs) -> Result<Options, Failure> {
 
 /// What the journal says of the run: one of some passes is told from one of all.
 fn command(args: &RunArgs) -> String {
-    let mut command = if args.dry_run { "--dry-run" } else { COMMAND }.to_owned();
+    let mut command = if args.dry_run {
+        "--dry-run"
+    } else {
+        engine::RUN_NOW
+    }
+    .to_owned();
     for (flag, passes) in [(" --only ", &args.only), (" --skip ", &args.skip)] {
         if !passes.is_empty() {
             let names: Vec<&str> = passes.iter().map(|pass| pass.as_str()).collect();

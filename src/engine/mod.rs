@@ -29,7 +29,7 @@ use crate::guard::Acceptances;
 use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassName, registry};
 use crate::plan::Plan;
-use crate::report::{PassReport, RunReport, Unopened};
+use crate::report::{Cause, PassReport, RunReport, Unopened};
 use crate::state::IntentRecord;
 use crate::store::Stores;
 
@@ -128,8 +128,19 @@ pub fn dry_run(
     })
 }
 
+/// How a night is called that the daemon started, in the lock and in the journal.
+pub const BY_SCHEDULE: &str = "serve";
+/// How one is called that a person or a timer asked for.
+pub const RUN_NOW: &str = "--run-now";
+/// How the first one of the demonstration is called.
+pub const DEMO: &str = "demo";
+/// The runs that were meant to come by every pass. One of some passes has another name.
+pub const NIGHTS: [&str; 3] = [BY_SCHEDULE, RUN_NOW, DEMO];
+
 /// Why the work on a store ended early.
 enum Stopped {
+    /// The store is not there, or not free.
+    Away(Failure),
     /// It could not be done.
     Failed(Failure),
     /// The program is wrong.
@@ -145,26 +156,30 @@ impl From<Failure> for Stopped {
 impl Stopped {
     fn exit(&self) -> Exit {
         match self {
-            Self::Failed(failure) => failure.exit,
+            Self::Away(failure) | Self::Failed(failure) => failure.exit,
             Self::Panicked(_) => Exit::Failed,
         }
     }
 
     fn message(&self) -> String {
         match self {
-            Self::Failed(failure) => failure.message.clone(),
+            Self::Away(failure) | Self::Failed(failure) => failure.message.clone(),
             Self::Panicked(panicked) => panicked.to_string(),
         }
     }
 
     fn into_unopened(self, store: &config::Store) -> Unopened {
-        let is_away = matches!(&self, Self::Failed(failure) if failure.exit != Exit::Config);
+        let cause = match &self {
+            _ if self.exit() == Exit::Locked => Cause::Held,
+            Self::Away(failure) if failure.exit != Exit::Config => Cause::Away,
+            _ => Cause::Lasting,
+        };
         let Failure {
             exit,
             message,
             hint,
         } = match self {
-            Self::Failed(failure) => failure,
+            Self::Away(failure) | Self::Failed(failure) => failure,
             Self::Panicked(panicked) => panicked.into(),
         };
         Unopened {
@@ -172,7 +187,7 @@ impl Stopped {
             error: message,
             hint,
             exit,
-            is_away,
+            cause,
         }
     }
 }

@@ -8,14 +8,14 @@ use super::journal::{
     after, end_run, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
 };
 use super::verdict::{
-    census, consent, fail, failed_plan, first_run, needs_first_pair, refuse_without_pair,
+    LOCKED, census, consent, fail, failed_plan, first_run, needs_first_pair, refuse_without_pair,
     refused_for_open_intents,
 };
 use super::{Observer, Options, Stopped, by_hand, passes};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
-use crate::error::{Failure, chain};
+use crate::error::{Failure, chain, is_locked};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
 use crate::forget;
@@ -43,7 +43,7 @@ pub(super) fn run_store(
     by_hand::finish_restore(config, store, options, cx)?;
     let stores = match Stores::open(store, &config.state_dir, forget::access(&dir), cx.stop) {
         Ok(stores) => stores,
-        Err(failure) => return Err(unopened(&dir, options, failure).into()),
+        Err(failure) => return Err(Stopped::Away(unopened(&dir, options, failure))),
     };
     let lock = lock(&dir, options)?;
     let states = States::open(dir, &stores.config).map_err(state_failure)?;
@@ -64,7 +64,7 @@ pub(super) fn run_store(
         has_first_pair: Cell::new(false),
     };
     let result = match panics::catch(|| run.passes(&mut own, observer)) {
-        Ok(result) => result.map_err(Stopped::Failed),
+        Ok(result) => result,
         Err(panicked) => Err(Stopped::Panicked(panicked)),
     };
     let end = run_end(&own, &result, after(options.now, watch.elapsed()));
@@ -99,7 +99,7 @@ struct StoreRun<'a> {
 }
 
 impl StoreRun<'_> {
-    fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Failure> {
+    fn passes(&self, report: &mut RunReport, observer: &mut dyn Observer) -> Result<(), Stopped> {
         let is_foreign = self.replay(report)?;
         if !is_foreign && !report.interrupted {
             self.finish_erasures(report)?;
@@ -135,15 +135,20 @@ impl StoreRun<'_> {
         if has_panicked {
             return Ok(());
         }
-        self.prune(report)
+        Ok(self.prune(report)?)
     }
 
     /// Finishes what earlier runs had begun, and counts it for the passes that had planned it. Tells whether some of
     /// it was begun on other stores, and stays open.
-    fn replay(&self, report: &mut RunReport) -> Result<bool, Failure> {
+    fn replay(&self, report: &mut RunReport) -> Result<bool, Stopped> {
         let replayed = apply::replay::replay(&self.job(PassName::ALL[0])).map_err(|error| {
-            Failure::new(Exit::Failed, chain(&error))
-                .while_doing("finish what an earlier run had begun")
+            let failure = Failure::new(Exit::Failed, chain(&error))
+                .while_doing("finish what an earlier run had begun");
+            if is_locked(&error) {
+                Stopped::Away(failure.with_hint(LOCKED))
+            } else {
+                Stopped::Failed(failure)
+            }
         })?;
         report.replayed += replayed.actions();
         report.interrupted |= replayed.interrupted;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::config::{self, Config, FirstRun};
-use crate::error::chain;
+use crate::error::{chain, is_locked};
 use crate::guard::{Census, Consent};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{Action, ActionKind, Plan};
@@ -14,6 +14,10 @@ use crate::snapshot::{Shelf, SnapshotError};
 use crate::state::{StateError, StateReader};
 use crate::store::Stores;
 use crate::view::View;
+
+/// What to do about rows that stay locked.
+pub(super) const LOCKED: &str =
+    "another program holds the database for long: the daemon tries again, a single run does not";
 
 /// Whether the store's first run only reports, and no plan of the pass was accepted yet.
 pub(super) fn first_run(
@@ -101,4 +105,6 @@ pub(super) fn refused_for_open_intents(stores: &Stores, pass: &dyn Pass) -> Pass
 pub(super) fn fail(report: &mut PassReport, error: &(dyn Error + 'static)) {
     report.outcome = Outcome::Failed;
     report.error = Some(chain(error));
+    report.is_locked = is_locked(error);
+    report.hint = report.is_locked.then_some(LOCKED);
 }

@@ -134,7 +134,7 @@ impl Metrics {
             .collect();
     }
 
-    /// Says when the next run is due; `None` when none is planned.
+    /// Says when the next run is due, or the one at work was; `None` when none is planned.
     pub fn set_next_run(&self, next: Option<Timestamp>) {
         self.lock().next_run = next;
     }

@@ -109,7 +109,9 @@ impl Metric {
             Self::RunLastSuccess => {
                 "When a run of all enabled passes last left nothing over, the stores read again; 0 for never."
             }
-            Self::NextRun => "When the daemon runs next; 0 for a one-shot run.",
+            Self::NextRun => {
+                "When the daemon runs next; during a run, and while one waits, when that was due; 0 for a one-shot run."
+            }
             Self::PassRuns => "Runs of a pass, by how they ended.",
             Self::PassDuration => "How long the pass took when it last looked at the stores.",
             Self::PassLastSuccess => {

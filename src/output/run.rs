@@ -175,6 +175,7 @@ fn would_be_refused(refusal: &Refusal) -> String {
 fn notes(report: &PassReport, refusal: fn(&Refusal) -> String) -> impl Iterator<Item = String> {
     let refusal = report.refusal.iter().map(refusal);
     let error = report.error.iter().map(|error| format!("error: {error}"));
+    let hint = report.hint.iter().map(|hint| format!("hint: {hint}"));
     let findings = report
         .findings
         .iter()
@@ -186,6 +187,7 @@ fn notes(report: &PassReport, refusal: fn(&Refusal) -> String) -> impl Iterator<
     let degraded = report.degraded.iter().map(|why| format!("degraded: {why}"));
     refusal
         .chain(error)
+        .chain(hint)
         .chain(degraded)
         .chain(findings)
         .chain(unread)

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `/metrics` | the figures, for Prometheus |
 //! | `/healthz` | 200 while the process does its work; 503 and why |
-//! | `/readyz` | 200 when the configuration is valid, the stores can be reached and the last run is not overdue; 503 and why |
+//! | `/readyz` | 200 when the configuration is valid, the stores can be reached and no good night is overdue; 503 and why |
 //!
 //! No page names a memory, an owner, an id or a path.
 
@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 
 use super::health::Health;
 use super::limit::Limited;
+use super::nights::Standing;
 use super::probe::Probe;
 use crate::clock;
 use crate::metrics::{self, Metrics};
@@ -29,7 +30,8 @@ use crate::metrics::{self, Metrics};
 pub(super) struct Pages {
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
-    pub(super) probe: Arc<Probe>,
+    pub(super) reach: Arc<Probe<Vec<String>>>,
+    pub(super) nights: Arc<Probe<Vec<Standing>>>,
 }
 
 /// Serves for as long as the process lives.
@@ -73,8 +75,14 @@ async fn healthz(State(pages): State<Pages>) -> Response {
 }
 
 async fn readyz(State(pages): State<Pages>) -> Response {
-    let mut complaints = pages.health.complaints(clock::now());
-    complaints.extend(pages.probe.complaints(pages.health.config()).await);
+    let config = pages.health.config();
+    let (standings, unreachable) = tokio::join!(
+        pages.nights.answer(Arc::clone(&config)),
+        pages.reach.answer(config)
+    );
+    let mut complaints = pages.health.complaints(standings.as_deref(), clock::now());
+    let no_answer = || vec!["stores: no answer".to_owned()];
+    complaints.extend(unreachable.unwrap_or_else(no_answer));
     answer(complaints)
 }
 

@@ -15,10 +15,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
 /// Connections at once; more wait in the queue of the kernel.
-const CONNECTIONS: usize = 32;
+const CONNECTIONS: usize = 64;
 /// Bytes that a client may send: a request has no body.
 const REQUEST: usize = 16 * 1024;
-/// Time from the first byte to the last.
+/// Time until the first byte of the request: who says nothing does not keep a place for long.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Time from the first byte of the request to the last of the answer.
 const TIME: Duration = Duration::from_secs(10);
 
 /// A listener whose connections are bounded.
@@ -47,7 +49,8 @@ impl Listener for Limited {
         let connection = Connection {
             stream,
             left: REQUEST,
-            deadline: Box::pin(sleep(TIME)),
+            deadline: Box::pin(sleep(SILENCE)),
+            is_silent: true,
             _place: place,
         };
         (connection, address)
@@ -63,6 +66,7 @@ pub(super) struct Connection {
     stream: TcpStream,
     left: usize,
     deadline: Pin<Box<Sleep>>,
+    is_silent: bool,
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -89,6 +93,10 @@ impl AsyncRead for Connection {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let read = buf.filled().len() - before;
         self.left = self.left.saturating_sub(read);
+        if self.is_silent && read > 0 {
+            self.is_silent = false;
+            self.deadline = Box::pin(sleep(TIME));
+        }
         Poll::Ready(Ok(()))
     }
 }

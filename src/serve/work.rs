@@ -1,15 +1,15 @@
 //! One run, on a thread of its own, within its budget of time.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{COMMAND, nights};
+use super::agenda::Errand;
 use crate::clock::{self, Stopwatch, Timestamp};
 use crate::config::Config;
 use crate::engine::{self, Observer, Options};
-use crate::metrics::Metrics;
 use crate::output::run::counts;
 use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Silent};
@@ -18,8 +18,8 @@ use crate::report::{Outcome, PassReport, RunReport, Unopened};
 use crate::state::IntentRecord;
 use crate::stop::Stop;
 
-/// A run that was asked to end has so much time for its batch, and no more than its budget once again.
-const LONGEST_BATCH: Duration = Duration::from_mins(5);
+/// A run that was asked to end has its budget once again for its batch, within these bounds.
+const BATCH: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_mins(5);
 
 /// What is to be done with the stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,6 @@ pub(super) enum Task {
 pub(super) struct Ended {
     pub(super) task: Task,
     pub(super) report: Result<RunReport, Panicked>,
-    /// See [`nights::last_good`].
-    pub(super) last_good: Option<Timestamp>,
 }
 
 /// How a run stands to its budget.
@@ -57,36 +55,25 @@ pub(super) struct Work {
     stop: Stop,
     watch: Stopwatch,
     budget: Duration,
+    /// Since when it is over its budget and asked to end.
+    over: Option<Stopwatch>,
 }
 
 impl Work {
-    /// Starts on the stores of these names; on all of them when there is none.
-    pub(super) fn start(
-        task: Task,
-        stores: Vec<String>,
-        config: Arc<Config>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    /// Starts an errand.
+    pub(super) fn start(errand: Errand, config: Arc<Config>) -> Self {
+        let Errand { task, stores } = errand;
         let since = clock::now();
         let budget = config.schedule.max_run;
         let stop = Stop::default();
         let options = Options {
             stores,
-            ..Options::new(since, COMMAND)
+            ..Options::new(since, engine::BY_SCHEDULE)
         };
         let asked = stop.clone();
         let thread = spawn_blocking(move || {
             let report = panics::catch(|| work(task, &config, &options, &asked));
-            // It counts what the run has left, so it must not keep a daemon that is to end.
-            let surveyed = panics::catch(|| metrics.survey(&config, clock::now(), &asked));
-            if let Err(panicked) = surveyed {
-                tracing::error!(error = %panicked, "cannot count the stores");
-            }
-            Ended {
-                task,
-                report,
-                last_good: nights::last_good(&config),
-            }
+            Ended { task, report }
         });
         Self {
             since,
@@ -94,6 +81,7 @@ impl Work {
             stop,
             watch: Stopwatch::start(),
             budget,
+            over: None,
         }
     }
 
@@ -103,17 +91,16 @@ impl Work {
     }
 
     /// Looks at its budget, and asks it to end when that is spent.
-    pub(super) fn look(&self) -> Standing {
-        let spent = self.watch.elapsed();
-        if spent <= self.budget {
-            Standing::Fine
-        } else if spent > self.budget + self.budget.min(LONGEST_BATCH) {
-            Standing::Hangs
-        } else if self.stop.is_requested() {
-            Standing::Fine
-        } else {
-            self.stop.request();
-            Standing::OverBudget
+    pub(super) fn look(&mut self) -> Standing {
+        let patience = self.budget.clamp(*BATCH.start(), *BATCH.end());
+        match self.over {
+            Some(over) if over.elapsed() > patience => Standing::Hangs,
+            None if self.watch.elapsed() > self.budget => {
+                self.over = Some(Stopwatch::start());
+                self.stop.request();
+                Standing::OverBudget
+            }
+            _ => Standing::Fine,
         }
     }
 
@@ -124,7 +111,6 @@ impl Work {
             report: Err(Panicked {
                 place: error.to_string(),
             }),
-            last_good: None,
         })
     }
 
@@ -168,10 +154,10 @@ impl Observer for Log {
             }
             Outcome::Partial | Outcome::Refused | Outcome::Skipped => {
                 let refusal = report.refusal.as_ref().map(ToString::to_string);
-                tracing::warn!(%store, %pass, %outcome, applied, seconds, refusal, error = report.error, "pass ended");
+                tracing::warn!(%store, %pass, %outcome, applied, seconds, refusal, error = report.error, hint = report.hint, "pass ended");
             }
             Outcome::Failed => {
-                tracing::error!(%store, %pass, %outcome, applied, seconds, error = report.error, "pass ended");
+                tracing::error!(%store, %pass, %outcome, applied, seconds, error = report.error, hint = report.hint, "pass ended");
             }
         }
     }
@@ -181,5 +167,35 @@ impl Observer for Log {
             store, error, hint, ..
         } = store;
         tracing::error!(%store, error, hint, "store not done");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_is_asked_to_end_before_it_is_given_up_however_small_its_budget() {
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let mut work = Work {
+            since: clock::now(),
+            thread: spawn_blocking(move || {
+                let _ = gate.recv();
+                Ended {
+                    task: Task::Run,
+                    report: Ok(RunReport::new("run", clock::now())),
+                }
+            }),
+            stop: Stop::default(),
+            watch: Stopwatch::start(),
+            budget: Duration::ZERO,
+            over: None,
+        };
+        clock::pause(Duration::from_millis(2));
+        assert_eq!(work.look(), Standing::OverBudget);
+        assert!(work.stop.is_requested());
+        assert_eq!(work.look(), Standing::Fine, "it has time for its batch");
+        drop(open);
+        assert!(work.ended().await.report.is_ok());
     }
 }

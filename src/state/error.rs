@@ -3,8 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rusqlite::ErrorCode;
+
 use super::lock::Holder;
 use crate::failpoint::Injected;
+
+const FULL: &str = "free space on the disk of state_dir";
+const OTHERS: &str =
+    "does it belong to another user? run every command as the user that hypnos runs as";
 
 /// Why a state file could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -126,15 +132,19 @@ impl StateError {
                 Some("use the version of hypnos that wrote it, or a newer one")
             }
             Self::Older { .. } => Some("start a run once: it brings the state file up to date"),
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(
-                "does it belong to another user? run every command as the user that hypnos runs as",
-            ),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some(OTHERS)
+            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(FULL),
+            Self::Sqlite { source, .. } => match source.sqlite_error_code()? {
+                ErrorCode::DiskFull => Some(FULL),
+                ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {
+                    Some(OTHERS)
+                }
+                _ => None,
+            },
             Self::NoLog { .. } => Some("keep state_dir on a local file system"),
-            Self::Held { .. }
-            | Self::Io { .. }
-            | Self::Sqlite { .. }
-            | Self::Injected(_)
-            | Self::Refused { .. } => None,
+            Self::Held { .. } | Self::Io { .. } | Self::Injected(_) | Self::Refused { .. } => None,
         }
     }
 
@@ -164,7 +174,7 @@ impl StateError {
             E::SqliteFailure(failure, _)
                 if matches!(
                     failure.code,
-                    rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase
+                    ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase
                 ) =>
             {
                 Self::Damaged {

@@ -46,7 +46,10 @@ fn it_runs_at_its_time_on_a_clock_that_jumps_and_says_how_it_is() {
     daemon.told("WATCHDOG=1");
 
     assert_eq!(daemon.get("/healthz"), (200, "ok\n".into()));
-    assert_eq!(daemon.get("/readyz"), (503, "last run: none yet\n".into()));
+    assert_eq!(
+        daemon.get("/readyz"),
+        (503, "store agent: no night yet\n".into())
+    );
     assert_eq!(next_run(&daemon) % DAY, 3 * HOUR);
 
     // Woken a minute after the time.
@@ -165,7 +168,10 @@ fn sighup_takes_a_valid_configuration_and_refuses_another() {
     daemon.wait("the new time", |daemon| {
         next_run(daemon) % DAY == 4 * HOUR + 1800
     });
-    assert_eq!(daemon.get("/readyz"), (503, "last run: none yet\n".into()));
+    assert_eq!(
+        daemon.get("/readyz"),
+        (503, "store agent: no night yet\n".into())
+    );
     world.set_clock(60);
     daemon.idle();
     assert_eq!(world.ids().len(), 2, "three is no longer the time");
@@ -196,8 +202,16 @@ fn sigterm_lets_the_batch_be_finished() {
     });
     #[expect(clippy::disallowed_methods, reason = "the exit must come in time")]
     let sent = Instant::now();
-    assert_eq!(daemon.end(), Some(0));
+    daemon.send(Signal::TERM);
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
     assert!(sent.elapsed() < Duration::from_secs(30));
+    // The last lines are read after the process has ended.
+    let is_said = || daemon.log().contains("run ended");
+    let mut patience = 0..500;
+    while !is_said() && patience.next().is_some() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(is_said(), "{}", daemon.log());
     assert_eq!(world.ids(), [2].into(), "the batch was finished");
     assert_eq!(world.ids(), world.point_rows());
     assert_eq!(runs(&world, "agent")[0]["outcome"], "interrupted");
@@ -360,22 +374,44 @@ fn a_panic_in_a_single_run_is_exit_1_and_the_other_stores_are_done() {
 }
 
 #[test]
-fn runs_never_overlap() {
+fn runs_never_overlap_and_what_comes_due_meanwhile_runs_once_after() {
     let world = at_two("cron = \"* * * * *\"");
     let mut daemon = world.daemon_with("run.begun=1*sleep(3000)", &[]);
     world.set_clock(-HOUR + 61);
     daemon.told("STATUS=running since");
+    let due = next_run(&daemon);
     for minute in 2..4 {
         world.set_clock(-HOUR + minute * 60 + 1);
         daemon.idle();
     }
-    daemon.logged("left out");
+    daemon.logged("it starts when that has ended");
     assert!(!daemon.log().contains("run ended"), "it was to be slow");
-    daemon.logged("run ended");
-    assert_eq!(runs(&world, "agent").len(), 1);
-    world.set_clock(-HOUR + 5 * 60);
+    assert_eq!(next_run(&daemon), due, "it is at work since");
     daemon.logged_times("run ended", 2);
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 2);
+    assert_eq!(next_run(&daemon), due + 3 * 60);
+    world.set_clock(-HOUR + 5 * 60);
+    daemon.logged_times("run ended", 3);
     assert!(!daemon.log().contains("holds the lock"), "{}", daemon.log());
+}
+
+#[test]
+fn a_catch_up_of_one_store_does_not_take_the_night_of_another() {
+    let mut world = at_two(NIGHTLY);
+    world.night().expect(0);
+    add_store(&mut world, "other");
+    world.set_clock(DAY - 3);
+    let mut daemon = world.daemon_with("run.begun=1*sleep(2000)", &[]);
+    daemon.logged("a run was missed");
+    daemon.told("STATUS=running since");
+    world.set_clock(DAY + 1);
+    daemon.logged("it starts when that has ended");
+    daemon.logged_times("run ended", 2);
+    assert_eq!(runs(&world, "other").len(), 1);
+    daemon.idle();
+    assert_eq!(next_run(&daemon) % DAY, 3 * HOUR);
+    assert_eq!(daemon.end(), Some(0));
 }
 
 #[test]
@@ -419,7 +455,7 @@ fn a_store_that_is_away_is_tried_again_and_shows() {
     assert_eq!(daemon.get("/healthz").0, 200);
     world.set_clock(DAY + 1);
     daemon.logged("away: tried again later");
-    daemon.told("away: agent");
+    daemon.told("to be tried again: agent");
     daemon.idle();
     std::fs::rename(world.path("away.db"), world.path("vectors.db")).unwrap();
     daemon.logged_times("run ended", 3);
@@ -436,7 +472,7 @@ fn a_store_that_stays_away_is_skipped_for_that_night() {
     std::fs::rename(world.path("vectors.db"), world.path("away.db")).unwrap();
     let mut daemon = world.daemon();
     world.set_clock(1);
-    daemon.logged("skipped until the next run");
+    daemon.logged("for all of schedule.retry_for");
     daemon.told("last run skipped (exit 3)");
     let run = &runs(&world, "agent")[0];
     assert_eq!(
@@ -446,7 +482,9 @@ fn a_store_that_stays_away_is_skipped_for_that_night() {
     let passes = run["passes"].as_array().unwrap();
     assert!(!passes.is_empty() && passes.iter().all(|pass| pass["outcome"] == "skipped"));
     daemon.idle();
-    assert!(!daemon.notes().ends_with("away: agent\n"));
+    let notes = daemon.notes();
+    let status = notes.lines().rfind(|line| line.starts_with("STATUS="));
+    assert!(!status.unwrap().contains("tried again"), "{status:?}");
 }
 
 #[test]
@@ -462,6 +500,85 @@ fn without_catch_up_a_missed_run_waits() {
     let mut daemon = world.daemon();
     daemon.logged("run ended");
     assert_eq!(runs(&world, "agent").len(), 2);
+}
+
+/// What a person does by day is no reason to run by day: passes switched on, a run of some of them, an answer.
+#[test]
+fn only_a_night_that_did_not_happen_is_made_up_for() {
+    let mut world = at_two(NIGHTLY);
+    world.run(&["--run-now", "--only", "review"]).expect(0);
+    world.set_clock(7 * HOUR);
+    let mut daemon = world.daemon();
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 1, "there never was a night");
+    // A run by hand beside the daemon makes it ready.
+    daemon.wait("no night", |daemon| {
+        daemon.get("/readyz") == (503, "store agent: no night yet\n".into())
+    });
+    world.set_clock(-HOUR);
+    world.configure(
+        "[pass.orphans]",
+        "[pass.decay]\nenabled = false\n[pass.orphans]",
+    );
+    world.night().expect(0);
+    daemon.wait("the run by hand to be seen", |daemon| {
+        daemon.get("/readyz").0 == 200
+    });
+    daemon.kill();
+    world.configure("[pass.decay]\nenabled = false\n", "");
+    let mut daemon = world.daemon();
+    daemon.idle();
+    assert_eq!(runs(&world, "agent").len(), 2, "nothing was missed");
+    assert_eq!(daemon.get("/readyz"), (200, "ok\n".into()));
+}
+
+#[test]
+fn a_database_that_another_program_locks_is_tried_again_that_night() {
+    let world = at_two("cron = \"0 3 * * *\"\nretry_for = \"30s\"");
+    let mut daemon = world.daemon_with("rows.before=1*sleep(10000)", &[]);
+    world.set_clock(1);
+    daemon.told("STATUS=running since");
+    daemon.wait("an open intent", |_| {
+        world.run(&["status", "--json"]).objects("status")[0]["open_intents"] == 1
+    });
+    let agent = crate::support::open(&world.path("memory.db"));
+    agent.execute_batch("BEGIN IMMEDIATE").unwrap();
+    daemon.logged("locked by another program: tried again later");
+    assert!(
+        daemon.log().contains("holds the database"),
+        "{}",
+        daemon.log()
+    );
+    daemon.told("to be tried again: agent");
+    agent.execute_batch("ROLLBACK").unwrap();
+    daemon.logged_times("run ended", 2);
+    daemon.wait("the row to go", |_| world.ids() == [2].into());
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_used_is_said_and_not_taken_for_a_store_that_is_away() {
+    let world = at_two(NIGHTLY);
+    let mut daemon = world.daemon();
+    world.set_clock(1);
+    daemon.logged("run ended");
+    daemon.wait("the night to be seen", |daemon| {
+        daemon.get("/readyz").0 == 200
+    });
+    // A folder in the place of the lock.
+    let lock = world.path("state/agent/lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    world.set_clock(DAY + 1);
+    daemon.logged_times("run ended", 2);
+    daemon.idle();
+    assert!(!daemon.log().contains("tried again"), "{}", daemon.log());
+    daemon.wait("it to be complained of", |daemon| {
+        daemon.get("/readyz")
+            == (
+                503,
+                "store agent: its last run could not be done, the log says why\n".into(),
+            )
+    });
 }
 
 #[test]

@@ -5,17 +5,13 @@
 
 use jiff::SignedDuration;
 
+use super::Status;
 use super::runs::Run;
-use super::{Status, demo, run};
 use crate::clock::Timestamp;
 use crate::output::memory;
 use crate::output::words::counted;
 use crate::report::Outcome;
 use crate::schedule::Schedule;
-use crate::serve;
-
-/// What starts a night.
-pub(super) const NIGHTS: [&str; 3] = [serve::COMMAND, run::COMMAND, demo::COMMAND];
 
 /// In a few words each; nothing when all is well.
 pub(super) fn attention(status: &Status, night: Option<&Run>, schedule: &Schedule) -> Vec<String> {

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::cli::Global;
 use crate::clock::{self, Timestamp};
 use crate::config;
+use crate::engine::NIGHTS;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::metrics::journal::{self, Journal};
@@ -28,7 +29,6 @@ use crate::state::{
     ActionResult, Partition, PassRow, RunRecord, StateDir, StateError, StateReader, Total,
 };
 
-use super::{demo, run};
 use runs::Run;
 
 mod attention;
@@ -217,7 +217,7 @@ impl Status {
 
     /// The last night, but for the one that is on.
     fn last_night(&self, main: &StateReader) -> Result<Option<RunRecord>, StateError> {
-        let nights = main.runs_of(&attention::NIGHTS, 2)?;
+        let nights = main.runs_of(&NIGHTS, 2)?;
         let mut nights = nights.into_iter();
         Ok(nights.find(|night| night.end.is_some() || self.running.is_none()))
     }
