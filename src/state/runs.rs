@@ -249,8 +249,9 @@ impl StateReader {
         self.one("read the last success", sql, asked, latest)
     }
 
-    /// When a run of at least these passes last ended with exit code 0, as of `now`. A run of some of them, and the answer to a
-    /// question, which is a run too, are no sign that the nights go well.
+    /// When a run of at least these passes last left nothing over, as of `now`; what put its work off because the files
+    /// were in use left nothing over that it should not. A run of some of them, and the answer to a question, which is a
+    /// run too, are no sign that the nights go well.
     ///
     /// # Errors
     ///
@@ -262,7 +263,9 @@ impl StateReader {
     ) -> Result<Option<Timestamp>, StateError> {
         let names: Vec<&str> = passes.iter().map(|pass| pass.as_str()).collect();
         let sql = "SELECT max(finished_at) FROM runs
-                   WHERE exit = 0 AND finished_at <= ?2 AND id IN (SELECT run FROM passes)
+                   WHERE finished_at <= ?2 AND id IN (SELECT run FROM passes)
+                     AND (exit = 0 OR exit = 3 AND NOT EXISTS (SELECT 1 FROM passes
+                       WHERE run = runs.id AND NOT succeeded AND (outcome <> 'skipped' OR skipped = '{}')))
                      AND NOT EXISTS (SELECT 1 FROM json_each(?1) AS asked WHERE NOT EXISTS
                        (SELECT 1 FROM passes WHERE run = runs.id AND pass = asked.value))";
         self.one(
@@ -451,6 +454,30 @@ mod tests {
         state.begin_run(&run("answer", 20)).unwrap();
         state.finish_run("answer", &end(0, 21)).unwrap();
         assert_eq!(night(&[]), Some(at(3)), "an answer of a person is no night");
+    }
+
+    #[test]
+    fn a_pass_that_was_put_off_spoils_no_night() {
+        let world = World::new();
+        let state = world.main();
+        let put_off = pass(PassName::Vacuum, "skipped", false, 2);
+        let without = |outcome| PassRow {
+            skipped: json!({}),
+            ..pass(PassName::Vacuum, outcome, false, 2)
+        };
+        for (name, row, second, expected) in [
+            ("run-1", put_off, 3, 3),
+            ("run-2", without("skipped"), 4, 3),
+            ("run-3", without("partial"), 5, 3),
+        ] {
+            state.begin_run(&run(name, 0)).unwrap();
+            let ttl = pass(PassName::Ttl, "idle", true, 1);
+            state.record_pass(name, &ttl, &[]).unwrap();
+            state.record_pass(name, &row, &[]).unwrap();
+            state.finish_run(name, &end(3, second)).unwrap();
+            let night = state.last_successful_run(&[PassName::Ttl], at(60)).unwrap();
+            assert_eq!(night, Some(at(expected)), "{name}");
+        }
     }
 
     #[test]
