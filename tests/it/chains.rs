@@ -238,7 +238,7 @@ fn a_memory_that_other_rows_hold_stays() {
     assert!(world.all_points().contains_key(&point_id("user:ana", held)));
     let check = world.run(&["check"]).expect(3);
     assert!(
-        check.stdout.contains("1 memories cannot be removed"),
+        check.stdout.contains("1 memory cannot be removed"),
         "{check:#?}"
     );
 }
