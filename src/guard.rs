@@ -73,6 +73,8 @@ pub enum Limit {
     Store,
     /// Too large a share of a living owner's namespace.
     Namespace,
+    /// The store has not one memory, and ids would go from the lists beside it.
+    NoMemories,
 }
 
 impl Refusal {
@@ -90,6 +92,9 @@ impl Refusal {
             (Limit::FirstRun, _) => {
                 format!("first run on this store: would remove {removing} of {of}")
             }
+            (Limit::NoMemories, _) => format!(
+                "there is not one memory, while {of} ids of memories are listed beside them: would take {removing} out"
+            ),
             (_, Some(namespace)) => {
                 format!("would remove {removing} of the {of} in {namespace}")
             }
@@ -155,6 +160,9 @@ fn measure(plan: &Plan, census: &Census, bounds: Guard, consent: Consent) -> Opt
             return refusal(Limit::FirstRun, &weight.store, None);
         }
         Consent::FirstRun | Consent::Bounds => {}
+    }
+    if plan.unproven {
+        return refusal(Limit::NoMemories, &weight.store, None);
     }
     let Share { rows, points, ids } = weight.store;
     let total = rows.0.max(points.0).max(ids.0);
@@ -446,6 +454,20 @@ mod tests {
                 "{listed} {reason}"
             );
         }
+    }
+
+    #[test]
+    fn what_nothing_proves_is_refused_however_little_it_is() {
+        let unproven = |consent| {
+            let plan = Plan {
+                unproven: true,
+                ..plan(deletes("ana", 1))
+            };
+            approve(plan, &census(&[("ana", 1000)]), bounds(), consent)
+        };
+        let refused = unproven(Consent::Bounds).unwrap_err().1;
+        assert_eq!(refused.limit, Limit::NoMemories);
+        assert!(unproven(Consent::Accepted).is_ok());
     }
 
     #[test]

@@ -11,11 +11,12 @@ use crate::pass::{Cx, PassError, PassName};
 use crate::plan::{Plan, Sighting, Unread};
 use crate::snapshot::{Pair, Shelf, SnapshotError, current};
 use crate::state::{self, Compared, Gone, NamespaceHash, StateError, StateReader};
+use crate::stop::Stop;
 use crate::store::files::StoreFile;
 use crate::store::linked::{self, Entity};
 use crate::store::rows::{self, OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
 use crate::store::space::{self, Space, SpaceError};
-use crate::store::vectors::VectorReader;
+use crate::store::vectors::{VectorError, VectorReader};
 use crate::store::{Listing, Stores};
 
 /// When each absent thing was first seen.
@@ -163,6 +164,19 @@ impl<'a> View<'a> {
     /// When they cannot be read to the end.
     pub fn entities(&self) -> Result<Option<Vec<Entity>>, RowError> {
         self.stores.entities()
+    }
+
+    /// Those of some ids of which there is a point in the collection of the memories, be it one of another kind.
+    ///
+    /// # Errors
+    ///
+    /// When the vector store does not answer.
+    pub fn any_points(
+        &self,
+        ids: BTreeSet<PointId>,
+        stop: &Stop,
+    ) -> Result<HashSet<PointId>, VectorError> {
+        self.stores.any_points(ids, stop)
     }
 
     /// The memories that hypnos removed, as lists name them, with the hash of whose each was.

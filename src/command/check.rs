@@ -406,6 +406,12 @@ impl Report {
             }
         }
         self.drift("dead_link", lists_to_mend(plan));
+        if plan.unproven {
+            self.problem(
+                "there is not one memory, while ids of memories are listed beside them",
+                "is it the right collection? every run refuses to take them out, and names the hash for --accept",
+            );
+        }
         for unread in &plan.unread {
             if !self
                 .unread

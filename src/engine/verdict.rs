@@ -74,7 +74,8 @@ pub(super) fn census(
         .filter(|action| action.removes())
         .count() as u64;
     let behind = plan.actions.iter().any(Action::hides_others);
-    if removing < config.guard.min_count && !behind && view.config().first_run == FirstRun::Apply {
+    let is_small = removing < config.guard.min_count && !behind && !plan.unproven;
+    if is_small && view.config().first_run == FirstRun::Apply {
         return Ok(Census::default());
     }
     let points = plan.actions.iter().any(|action| {

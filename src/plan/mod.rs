@@ -49,6 +49,9 @@ pub struct Plan {
     /// Why the pass could do only a part of what it does, in words an operator can act on: a store without vectors, a
     /// background so high that thresholds were raised.
     pub degraded: Vec<String>,
+    /// Whether it removes something on the word of a store in which there is nothing: only a person can tell that it is
+    /// not the wrong one.
+    pub unproven: bool,
 }
 
 impl Plan {
@@ -66,6 +69,7 @@ impl Plan {
             compared: Vec::new(),
             unread: Vec::new(),
             degraded: Vec::new(),
+            unproven: false,
         }
     }
 

@@ -3,14 +3,14 @@
 //! Removal order, everywhere: the points first (what is gone there cannot be retrieved any more), then the row, with
 //! the pre-images of both in the state file before either is touched.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::{self, PayloadFilter};
+use crate::config;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::memory::Namespace;
+use crate::memory::{Namespace, PointId};
 use crate::plan::Unread;
 use crate::snapshot::restore;
 use crate::state::{self, StateDir};
@@ -160,22 +160,23 @@ impl Stores {
         self.linked.as_ref().map_or(Ok(None), Linked::read)
     }
 
-    /// The collection of the memories, where the points are the rows, with all that is in it: points of another kind in the
-    /// same collection, too.
+    /// Those of some ids of which there is a point in the collection of the memories, where the points are the rows: one
+    /// of another kind counts, and so does one of several.
     ///
     /// # Errors
     ///
     /// When the vector store does not answer.
-    pub fn all_points(&self, stop: &Stop) -> Result<Option<QdrantVectors>, VectorError> {
+    pub fn any_points(
+        &self,
+        ids: BTreeSet<PointId>,
+        stop: &Stop,
+    ) -> Result<HashSet<PointId>, VectorError> {
         let points = self.config.rows.points.as_deref();
-        let connect = |points: &config::Qdrant| {
-            let all = config::Qdrant {
-                filter: PayloadFilter::default(),
-                ..points.clone()
-            };
-            QdrantVectors::connect(&all, "", stop.clone())
+        let Some(points) = points.filter(|_| !ids.is_empty()) else {
+            return Ok(HashSet::new());
         };
-        points.map(connect).transpose()
+        let ids: Vec<PointId> = ids.into_iter().collect();
+        QdrantVectors::connect(points, "", stop.clone())?.present(&ids)
     }
 
     /// The collection of the points that list memories, to be written; `None` where the store has none, or not yet.

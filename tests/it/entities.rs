@@ -18,6 +18,10 @@ use crate::support::points_only::{NewPoint, PointStore, Whole};
 use crate::support::qdrant::{rest_url, url};
 use crate::support::{DAY, Output, vector};
 
+mod beside;
+mod emptied;
+mod restores;
+
 /// Longer than what is absent has to settle.
 const NIGHT: i64 = DAY;
 const OWNERS: u32 = 9;
@@ -379,22 +383,6 @@ fn ben() -> Value {
 }
 
 const AT_ONCE: &str = "[pass.orphans]\nsettle = \"0s\"\nmin_age = \"0s\"";
-
-#[test]
-fn nothing_is_taken_out_on_the_word_of_an_empty_collection() {
-    let dead = json!([id(1), id(99)]);
-    let linked = small(&[entity(1, &dead, &ana())], AT_ONCE);
-    let store = &linked.store;
-    let ids: Vec<String> = store.memories().into_keys().collect();
-    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    store.delete(store.collection(), &ids);
-    for _ in 0..2 {
-        let night = store.night().expect(3);
-        let orphans = night.pass("orphans");
-        assert_eq!(orphans["outcome"], "refused", "{orphans:#}");
-        assert_eq!(linked.lists()[&entity_id(1)], dead);
-    }
-}
 
 #[test]
 fn nothing_is_taken_out_of_lists_of_which_not_one_fits() {

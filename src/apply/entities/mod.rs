@@ -4,7 +4,7 @@
 //! two steps is finished by [`replay`]. A list is written on the condition that the payload is as it was planned for, and
 //! only while no memory is there that is to go from it: that is asked again right before.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::failpoint::{Failpoint, hit};
@@ -221,18 +221,9 @@ fn finish(
 /// Of the memories that are to go from lists, those of whose id there is a point, be it one of another kind.
 fn memories_there(job: &Job<'_>, written: &[Written]) -> Result<HashSet<MemoryId>, ApplyError> {
     let memories = written.iter().flat_map(|written| &written.intent.behind);
-    let ids: BTreeSet<PointId> = memories.map(linked::point_of).collect();
-    if ids.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let ids: Vec<PointId> = ids.into_iter().collect();
-    let Some(points) = job.stores.all_points(job.cx.stop)? else {
-        return Ok(HashSet::new());
-    };
-    let found = points.capture(&ids)?;
-    let whole = found.images.iter().map(|image| &image.id);
-    let all = whole.chain(&found.ambiguous);
-    Ok(all.map(linked::memory_of).collect())
+    let ids = memories.map(linked::point_of).collect();
+    let there = job.stores.any_points(ids, job.cx.stop)?;
+    Ok(there.iter().map(linked::memory_of).collect())
 }
 
 fn intents_of<'a>(written: &[&'a Written]) -> Vec<&'a Intent> {

@@ -3,24 +3,30 @@
 //!
 //! A list is mended as points are dropped that have no row, see [`super`]: what hypnos removed itself is taken out at
 //! once, anything else when two runs at least `settle` apart saw it absent, and nothing on the word of a collection in
-//! which there is no memory at all, or none that is listed. Right before it is written, each memory is looked for again:
-//! one that was written after the points were read makes a list look dead.
+//! which not one memory is that is listed. Where it has no memory at all, time tells nothing: only a person can, and the
+//! guard asks. Right before it is written, each memory is looked for again: one that was written after the points were
+//! read makes a list look dead.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::ledger::Ledger;
 use super::{Owner, Sweep, is_past, signed};
 use crate::memory::{Namespace, PointId};
-use crate::pass::{PassError, entities};
+use crate::pass::{Cx, PassError, entities};
 use crate::plan::{Finding, Plan, Reason, Sighting};
 use crate::state::NamespaceHash;
 use crate::store::linked::Entity;
 
 /// Looks at what names a memory that is not among the points.
-pub(super) fn look(sweep: &Sweep<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassError> {
+pub(super) fn look(
+    sweep: &Sweep<'_>,
+    cx: &Cx<'_>,
+    ledger: &Ledger,
+    plan: &mut Plan,
+) -> Result<(), PassError> {
     let view = sweep.view;
     if view.config().links.is_some() {
-        mend(sweep, ledger, plan)?;
+        mend(sweep, cx, ledger, plan)?;
     }
     let logged = view.logged()?;
     let is_gone = |id: &&String| !ledger.has(&PointId::from_text(id));
@@ -39,8 +45,19 @@ struct Dead<'a> {
     absent: Vec<PointId>,
 }
 
+/// When a memory that is absent is believed to be gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Belief {
+    /// Once it was seen absent for long enough.
+    Settled,
+    /// When a person says so.
+    Asked,
+    /// Not at all: nothing shows that these are lists of these memories.
+    Never,
+}
+
 /// Plans to take what is dead out of the lists of the entities.
-fn mend(sweep: &Sweep<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassError> {
+fn mend(sweep: &Sweep<'_>, cx: &Cx<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassError> {
     let view = sweep.view;
     let entities = view.entities()?.unwrap_or_default();
     let (going, mut removed) = (entities::going(plan), None);
@@ -84,12 +101,15 @@ fn mend(sweep: &Sweep<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassE
             absent,
         });
     }
-    dead.retain(|dead| !dead.removed.is_empty() || !dead.absent.is_empty());
+    keep_strangers(sweep, cx, &mut dead)?;
     let absent = dead.iter().filter(|dead| !dead.absent.is_empty()).count() as u64;
-    if ledger.rows == 0 && absent > 0 {
-        return Err(PassError::NoRows { points: absent });
-    }
-    if !is_any_live && absent > 0 {
+    let belief = match (ledger.rows, is_any_live) {
+        (0, _) => Belief::Asked,
+        (_, true) => Belief::Settled,
+        (_, false) => Belief::Never,
+    };
+    plan.unproven = belief == Belief::Asked && absent > 0;
+    if belief == Belief::Never && absent > 0 {
         plan.degraded.push(format!(
             "not one id that {absent} points of {:?} list is a memory's: is it the collection of these memories? what \
              hypnos has not removed itself stays in their lists",
@@ -98,11 +118,27 @@ fn mend(sweep: &Sweep<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassE
     }
     let mut seen = Vec::new();
     for dead in dead {
-        left += u64::from(take_out(sweep, plan, &mut seen, is_any_live, dead));
+        left += u64::from(take_out(sweep, plan, &mut seen, belief, dead));
     }
     plan.actions.extend(drops);
     plan.found(Finding::DeadLink, left);
     plan.sightings.get_or_insert_default().extend(seen);
+    Ok(())
+}
+
+/// Leaves what is the id of a point of another kind in the same collection, and lists in which nothing else is dead.
+fn keep_strangers(
+    sweep: &Sweep<'_>,
+    cx: &Cx<'_>,
+    dead: &mut Vec<Dead<'_>>,
+) -> Result<(), PassError> {
+    let absent = dead.iter().flat_map(|dead| &dead.absent);
+    let absent: BTreeSet<PointId> = absent.cloned().collect();
+    let there = sweep.view.any_points(absent, cx.stop)?;
+    for dead in &mut *dead {
+        dead.absent.retain(|id| !there.contains(id));
+    }
+    dead.retain(|dead| !dead.removed.is_empty() || !dead.absent.is_empty());
     Ok(())
 }
 
@@ -112,7 +148,7 @@ fn take_out(
     sweep: &Sweep<'_>,
     plan: &mut Plan,
     seen: &mut Vec<Sighting>,
-    is_trusted: bool,
+    belief: Belief,
     dead: Dead<'_>,
 ) -> bool {
     let Dead {
@@ -127,10 +163,15 @@ fn take_out(
             namespace: namespace.clone(),
             point: id.clone(),
         };
-        if is_trusted && has_settled(sweep, &sighting) {
+        let goes = match belief {
+            Belief::Asked => true,
+            Belief::Settled => has_settled(sweep, &sighting),
+            Belief::Never => false,
+        };
+        if goes {
             reason = Reason::MemoryGone;
             removed.push(id);
-        } else if is_trusted {
+        } else if belief == Belief::Settled {
             plan.found(Finding::Settling, 1);
         }
         seen.push(sighting);

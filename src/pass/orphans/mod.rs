@@ -59,7 +59,7 @@ impl Pass for Orphans {
         };
         let mut plan = Plan::new(view.name(), PassName::Orphans);
         let rows = sweep.read_rows(cx, &mut plan)?;
-        beside::look(&sweep, &rows.ledger, &mut plan)?;
+        beside::look(&sweep, cx, &rows.ledger, &mut plan)?;
         let of_rows = rows.sightings.clone();
         // A point that is its own row lacks none.
         if let (Some(vectors), Some(config), false) = (

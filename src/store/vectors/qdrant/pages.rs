@@ -132,7 +132,10 @@ impl QdrantVectors {
     }
 
     /// Those of `ids` that exist.
-    pub(super) fn present(&self, ids: &[PointId]) -> Result<HashSet<PointId>, VectorError> {
+    pub(in crate::store) fn present(
+        &self,
+        ids: &[PointId],
+    ) -> Result<HashSet<PointId>, VectorError> {
         let mut present = HashSet::new();
         self.get(
             ids,
