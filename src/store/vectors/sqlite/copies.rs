@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::clock::Timestamp;
 use crate::config::{self, Backend, VectorTable};
 use crate::stop::Stop;
-use crate::store::copies::{CopiedPoints, CopyError, Count, FIRST_ROWS, PointCopies, count_points};
+use crate::store::copies::{CopiedPoints, CopyError, Count, FIRST_ROWS, PointCopies};
 use crate::store::database::{self, Fixed};
 use crate::store::files::same_file;
 use crate::store::sqlite::Access;
@@ -64,7 +64,7 @@ impl SqliteCopies {
     fn count(&self, conn: Connection) -> Result<Count, CopyError> {
         let (key, stop) = (&self.vectors.namespace_key, self.stop.clone());
         let points = SqliteVectors::over(conn, &self.table, key, Access::Read, stop)?;
-        Ok(count_points(&points)?)
+        Ok(points.count_rows()?)
     }
 
     fn staged_file(&self, tag: &str) -> PathBuf {

@@ -1,6 +1,7 @@
 //! Pages, searches and vectors.
 
 use super::*;
+use crate::store::copies::{Count, count_points};
 
 #[test]
 fn vectors_are_read_exactly_or_left_out() {
@@ -215,5 +216,68 @@ fn a_reader_sees_everything_and_writes_nothing() {
             "{journal_mode}"
         );
         assert_eq!(world.dump().len(), 50);
+    }
+}
+
+#[test]
+fn the_rows_of_a_copy_are_counted_as_the_points_of_a_live_table_are() {
+    const ODD: &str = "INSERT INTO points(id) VALUES
+        ('6BA7B810-9dad-11d1-80b4-00c04fd430c8'), (x'00'), (NULL), (1.5)";
+    for (id, rest) in [
+        ("INTEGER PRIMARY KEY", "namespace TEXT, payload"),
+        ("TEXT PRIMARY KEY", "namespace TEXT, payload"),
+        ("TEXT PRIMARY KEY", "namespace TEXT COLLATE NOCASE, payload"),
+        ("TEXT PRIMARY KEY", "payload"),
+        ("", "namespace, payload"),
+    ] {
+        let world = World::new(&format!(
+            "CREATE TABLE points(id {id}, vector BLOB, {rest})"
+        ));
+        let is_column = rest.starts_with("namespace");
+        if is_column {
+            world.run("CREATE INDEX points_namespace ON points(namespace)");
+        }
+        let as_live = || {
+            let points = world.open();
+            let counted = points.count_rows().unwrap();
+            assert_eq!(counted, count_points(&points).unwrap(), "{id}, {rest}");
+            counted
+        };
+        assert_eq!(as_live(), Count::default());
+        let names = [
+            "'user:a'",
+            "'USER:A'",
+            "NULL",
+            "''",
+            "7",
+            "CAST(x'75ff' AS TEXT)",
+        ];
+        for (key, name) in (1..).zip(names) {
+            world.run(&if is_column {
+                format!("INSERT INTO points(id, namespace) VALUES ({key}, {name})")
+            } else {
+                format!("INSERT INTO points(id, payload) VALUES ({key}, '{{\"namespace\":' || json_quote({name}) || '}}')")
+            });
+        }
+        let counted = as_live();
+        assert_eq!((counted.total, counted.namespaces["user:a"]), (6, 1));
+        if id != "INTEGER PRIMARY KEY" {
+            world.run(ODD);
+            let counted = as_live();
+            assert_eq!(counted.total, 10, "{id}, {rest}");
+        }
+    }
+}
+
+#[test]
+fn a_count_of_ids_and_one_of_namespaces_leave_the_vectors_unread() {
+    let world = World::new(
+        "CREATE TABLE points(id TEXT PRIMARY KEY, namespace TEXT, vector BLOB, payload TEXT);
+         CREATE INDEX points_namespace ON points(namespace)",
+    );
+    for column in ["id", "namespace"] {
+        let sql = format!("EXPLAIN QUERY PLAN SELECT \"{column}\" FROM points");
+        let plan: String = world.owner.query_row(&sql, [], |row| row.get(3)).unwrap();
+        assert!(plan.contains("COVERING INDEX"), "{plan}");
     }
 }
