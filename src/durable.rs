@@ -34,20 +34,30 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     written
 }
 
-/// Makes a new file that only its owner may read, holding `contents`, and syncs it (but not its folder).
+/// Makes a new file with exactly the permission bits `mode`, holding `contents`, and syncs it (but not its folder).
 ///
 /// # Errors
 ///
 /// When there is anything at `path`, a dangling link included, or it cannot be written.
 pub fn write_new(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new()
+    let mut file = create_new(path, mode)?;
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
+/// Makes a new file with exactly the permission bits `mode`, to be written and synced by the caller.
+///
+/// # Errors
+///
+/// When there is anything at `path`, a dangling link included, or it cannot be made.
+pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    let file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(PRIVATE)
         .open(path)?;
     file.set_permissions(Permissions::from_mode(mode))?;
-    file.write_all(contents)?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// Gives the finished file at `temporary` its final name, unless something has that name by now: then that stays.

@@ -240,7 +240,7 @@ fn create(path: &Path, partition: Partition<'_>, steps: &[&str]) -> Result<(), S
     hit(Failpoint::StateCreateBefore)?;
     let making = |source| StateError::io("create", path, source);
     let temporary = durable::temporary_beside(path).map_err(making)?;
-    durable::write_new(&temporary, b"", durable::PRIVATE).map_err(making)?;
+    durable::create_new(&temporary, durable::PRIVATE).map_err(making)?;
     let fill = || {
         let conn = Connection::open_with_flags(&temporary, flags())?;
         conn.pragma_update(None, "journal_mode", "OFF")?;

@@ -10,7 +10,7 @@
 //! what counts is what was counted in it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -73,7 +73,7 @@ pub enum Made {
 
 /// Makes a new file for `write`, which goes again when that fails.
 fn into_new(target: &Path, write: impl FnOnce() -> Result<(), CopyError>) -> Result<(), CopyError> {
-    durable::write_new(target, b"", durable::PRIVATE)
+    durable::create_new(target, durable::PRIVATE)
         .map_err(CopyError::io(format!("create {}", target.display())))?;
     let written = write();
     if written.is_err() {
@@ -450,12 +450,8 @@ pub fn stage(copy: &Path, staged: &Path, is_wal: bool) -> Result<(), CopyError> 
 
 fn put(copy: &Path, staged: &Path, is_wal: bool) -> Result<(), CopyError> {
     let doing = || CopyError::io(format!("write {}", staged.display()));
-    durable::write_new(staged, b"", durable::PRIVATE).map_err(doing())?;
+    let mut to = durable::create_new(staged, durable::PRIVATE).map_err(doing())?;
     let mut from = File::open(copy).map_err(doing())?;
-    let mut to = OpenOptions::new()
-        .write(true)
-        .open(staged)
-        .map_err(doing())?;
     io::copy(&mut from, &mut to).map_err(doing())?;
     to.sync_all().map_err(doing())?;
     drop(to);
