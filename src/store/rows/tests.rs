@@ -28,6 +28,13 @@ fn source(text: &str) -> Source {
     config::source(text).unwrap()
 }
 
+/// What goes with one memory, and nothing before which it has to go.
+fn unit_of(writer: &mut Writer, id: MemoryId) -> Unit {
+    let behind = Vec::new();
+    let mut units = writer.units(&[Wanted { id, behind }], usize::MAX).unwrap();
+    units.remove(0).unwrap()
+}
+
 /// One database in a folder of its own, and how it is mapped.
 struct World {
     dir: TempDir,

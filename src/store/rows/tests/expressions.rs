@@ -126,15 +126,7 @@ fn what_an_expression_reads_is_never_written() {
     );
     let before = world.dump();
     let mut writer = world.writer();
-    let wanted = Wanted {
-        id: n(11),
-        behind: Vec::new(),
-    };
-    let unit = writer
-        .units(&[wanted], usize::MAX)
-        .unwrap()
-        .remove(0)
-        .unwrap();
+    let unit = unit_of(&mut writer, n(11));
     assert_eq!(writer.delete_units(&[unit]).unwrap(), [Fate::Removed]);
     let after = world.dump();
     assert_eq!(after.len(), before.len() - 1);
@@ -205,15 +197,7 @@ fn a_key_of_several_columns_is_one_id() {
     assert_eq!(found, [Some(id.clone()), Some(t(r#"["a","c"]"#)), None]);
     let before = world.dump();
     let mut writer = world.writer();
-    let wanted = Wanted {
-        id,
-        behind: Vec::new(),
-    };
-    let unit = writer
-        .units(&[wanted], usize::MAX)
-        .unwrap()
-        .remove(0)
-        .unwrap();
+    let unit = unit_of(&mut writer, id);
     assert_eq!(unit.children.len(), 2);
     let units = [unit];
     assert_eq!(writer.delete_units(&units).unwrap(), [Fate::Removed]);

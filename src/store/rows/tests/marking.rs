@@ -39,15 +39,7 @@ fn merge(world: &World, writer: &mut Writer, gone: i64, into: i64, mark: Option<
         unit: if mark.is_some() {
             root(writer, gone)
         } else {
-            let wanted = Wanted {
-                id: n(gone),
-                behind: vec![],
-            };
-            writer
-                .units(&[wanted], usize::MAX)
-                .unwrap()
-                .remove(0)
-                .unwrap()
+            unit_of(writer, n(gone))
         },
         mark,
         survivor: Some(Survivor {

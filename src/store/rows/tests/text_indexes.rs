@@ -45,15 +45,7 @@ fn an_index_is_whole_after_a_removal_and_its_undoing_whoever_keeps_it() {
         let world = World::new(&sql);
         check(&world, &[1, 3]);
         let mut writer = world.writer();
-        let wanted = Wanted {
-            id: n(1),
-            behind: Vec::new(),
-        };
-        let unit = writer
-            .units(&[wanted], usize::MAX)
-            .unwrap()
-            .remove(0)
-            .unwrap();
+        let unit = unit_of(&mut writer, n(1));
         let units = [unit];
         assert_eq!(
             writer.delete_units(&units).unwrap(),
@@ -106,15 +98,7 @@ fn an_index_without_contents_is_the_applications_own() {
         INSERT INTO memories VALUES (1, 'green tea'); INSERT INTO fts(rowid, content) VALUES (1, 'green tea');";
     let world = World::new(sql);
     let mut writer = world.writer();
-    let wanted = Wanted {
-        id: n(1),
-        behind: Vec::new(),
-    };
-    let unit = writer
-        .units(&[wanted], usize::MAX)
-        .unwrap()
-        .remove(0)
-        .unwrap();
+    let unit = unit_of(&mut writer, n(1));
     // FTS5 refuses such a delete: the memory stays, with everything about it.
     assert_eq!(writer.delete_units(&[unit]).unwrap(), [Fate::Blocked]);
     assert_eq!(world.query("SELECT * FROM memories"), ["1 green tea"]);
