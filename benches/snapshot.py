@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times `hypnos snapshot now` beside bare copies: `VACUUM INTO` of the rows, `cp` of the points, and a sync of both.
+"""Times `hypnos snapshot now` beside bare copies: `VACUUM INTO` of the rows, and of the points either `cp` or `VACUUM INTO`
+as well, then a sync of both files.
 
     cargo build --release --bin hypnos
     benches/snapshot.py target/release/hypnos --memories 26000 260000
@@ -7,8 +8,8 @@
 Builds a store of rows and a table of vectors (384 dimensions, some 2.2 kB a point) in a temporary folder under --in. Each
 contender runs in a process of its own, the two in turn, --rounds times; what counts is the best time, since other work on
 the machine makes a run slower, never faster. With a cold cache the two databases are dropped from memory before each
-run. The bare copies are neither counted, hashed nor opened again, and the points of theirs are not of one state when
-somebody writes meanwhile. Prints a JSON line for each size, warm and cold: seconds, processor seconds, ratios.
+run. The bare copies are neither counted, hashed nor opened again; the points that `cp` took are not of one state when
+somebody writes meanwhile, and hold what was deleted from them. Prints a JSON line for each size, warm and cold: seconds, processor seconds, ratios.
 """
 
 import argparse
@@ -52,7 +53,13 @@ CREATE INDEX memories_user ON memories(user_id);"""
 POINTS = """PRAGMA journal_mode = WAL;
 CREATE TABLE points(id TEXT PRIMARY KEY, namespace TEXT NOT NULL, vector BLOB NOT NULL, payload TEXT NOT NULL);
 CREATE INDEX points_namespace ON points(namespace);"""
-BARE = "sqlite3 memory.db \"VACUUM INTO 'bare-rows.db'\" && cp vectors.db bare-vectors.db && sync bare-rows.db bare-vectors.db"
+ROWS_ANEW = "sqlite3 memory.db \"VACUUM INTO 'bare-rows.db'\""
+POINTS_ANEW = "sqlite3 vectors.db \"VACUUM INTO 'bare-vectors.db'\""
+SYNC = "sync bare-rows.db bare-vectors.db"
+BARE = {
+    "points_copied": f"{ROWS_ANEW} && cp vectors.db bare-vectors.db && {SYNC}",
+    "points_anew": f"{ROWS_ANEW} && {POINTS_ANEW} && {SYNC}",
+}
 
 
 def build(folder, memories):
@@ -99,21 +106,24 @@ def best(runs):
     return {"seconds": round(min(run[0] for run in runs), 4), "processor_seconds": round(min(run[1] for run in runs), 4)}
 
 
+def clear(folder):
+    for name in ("bare-rows.db", "bare-vectors.db", "snapshots"):
+        path = os.path.join(folder, name)
+        shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
+
+
 def measure(hypnos, folder, rounds, is_cold):
-    ours, bare = [], []
+    commands = {name: (command, True) for name, command in BARE.items()}
+    commands["hypnos"] = ([hypnos, "--config", "hypnos.toml", "snapshot", "now", "-q"], False)
+    runs = {name: [] for name in commands}
     for _ in range(rounds):
-        for name in ("bare-rows.db", "bare-vectors.db", "snapshots"):
-            path = os.path.join(folder, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
-        for contender in (bare, ours):
+        for name, (command, is_shell) in commands.items():
+            clear(folder)
             os.sync()
             if is_cold:
                 drop_from_memory(folder)
-            if contender is bare:
-                bare.append(timed(BARE, folder, shell=True))
-            else:
-                ours.append(timed([hypnos, "--config", "hypnos.toml", "snapshot", "now", "-q"], folder))
-    return best(ours), best(bare)
+            runs[name].append(timed(command, folder, is_shell))
+    return {name: best(times) for name, times in runs.items()}
 
 
 def main():
@@ -129,12 +139,11 @@ def main():
             build(folder, memories)
             sizes = {name: os.path.getsize(os.path.join(folder, name + ".db")) for name in ("memory", "vectors")}
             for is_cold in (False, True):
-                ours, bare = measure(hypnos, folder, options.rounds, is_cold)
+                best_of = measure(hypnos, folder, options.rounds, is_cold)
+                ratios = {name: round(best_of["hypnos"]["seconds"] / best_of[name]["seconds"], 2) for name in BARE}
                 print(json.dumps({
                     "memories": memories, "rows_bytes": sizes["memory"], "vectors_bytes": sizes["vectors"],
-                    "cache": "cold" if is_cold else "warm", "hypnos": ours, "bare": bare,
-                    "ratio": round(ours["seconds"] / bare["seconds"], 2),
-                    "processor_ratio": round(ours["processor_seconds"] / bare["processor_seconds"], 2),
+                    "cache": "cold" if is_cold else "warm", **best_of, "ratios": ratios,
                 }), flush=True)
 
 
