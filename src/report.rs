@@ -259,6 +259,9 @@ pub struct RunReport {
     pub unfinished: Vec<Unread>,
     /// Each pass in each store, in the order in which they ran.
     pub passes: Vec<PassReport>,
+    /// Stores of which something was left because another program has locked a database, so that the daemon tries them
+    /// again.
+    pub locked: Vec<Arc<str>>,
     /// Whether a stop was requested before the end.
     pub interrupted: bool,
     /// How long it took.
@@ -305,6 +308,7 @@ impl RunReport {
             replayed: 0,
             unfinished: Vec::new(),
             passes: Vec::new(),
+            locked: Vec::new(),
             interrupted: false,
             seconds: 0.0,
         }
@@ -319,6 +323,7 @@ impl RunReport {
             replayed,
             unfinished,
             passes,
+            locked,
             interrupted,
             seconds: _,
         } = store;
@@ -326,7 +331,16 @@ impl RunReport {
         self.replayed += replayed;
         self.unfinished.extend(unfinished);
         self.passes.extend(passes);
+        self.locked.extend(locked);
         self.interrupted |= interrupted;
+    }
+
+    /// Whether another program kept something from being done by a lock: all of a pass, or one row database.
+    #[must_use]
+    pub fn met_a_lock(&self) -> bool {
+        let of_passes = self.passes.iter().flat_map(|pass| &pass.unread);
+        let mut files = of_passes.chain(&self.unfinished);
+        self.passes.iter().any(|pass| pass.is_locked) || files.any(|unread| unread.is_locked)
     }
 
     /// The exit code of the run: the gravest of what happened.
@@ -360,6 +374,34 @@ impl RunReport {
             Exit::LeftOver if self.are_all(Outcome::Skipped) => "skipped",
             Exit::LeftOver => "partial",
             _ => "failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_on_one_file_of_many_is_a_lock() {
+        let file = |is_locked| Unread {
+            is_locked,
+            ..Unread::new("ana", "cannot be read")
+        };
+        for (of_pass, of_replay, of_all, expected) in [
+            (false, false, false, false),
+            (true, false, false, true),
+            (false, true, false, true),
+            (false, false, true, true),
+        ] {
+            let mut run = RunReport::new("run", Timestamp::UNIX_EPOCH);
+            run.unfinished.extend([file(false), file(of_replay)]);
+            run.passes.push(PassReport {
+                unread: vec![file(false), file(of_pass)],
+                is_locked: of_all,
+                ..PassReport::new("agent".into(), PassName::Ttl, Outcome::Partial)
+            });
+            assert_eq!(run.met_a_lock(), expected);
         }
     }
 }

@@ -409,10 +409,10 @@ impl<'a> View<'a> {
             match reader.and_then(|reader| read(plan, partition, &reader)) {
                 Ok(()) => {}
                 Err(PassError::Rows(error)) if partition.tenant.is_some() => {
-                    plan.unread.push(unread(partition, &error));
+                    plan.unread.push(Unread::of_error(&partition.name, &error));
                 }
                 Err(PassError::State(error)) if partition.tenant.is_some() => {
-                    plan.unread.push(unread(partition, &error));
+                    plan.unread.push(Unread::of_error(&partition.name, &error));
                 }
                 Err(error) => return Err(error),
             }
@@ -500,23 +500,5 @@ fn state_of(partition: &Partition) -> state::Partition<'_> {
     match &partition.tenant {
         Some(tenant) => state::Partition::Tenant(tenant),
         None => state::Partition::Main,
-    }
-}
-
-/// Names a row database that cannot be read.
-#[must_use]
-pub fn unread(partition: &Partition, error: &dyn std::error::Error) -> Unread {
-    Unread {
-        partition: Arc::clone(&partition.name),
-        problem: crate::error::chain(error),
-    }
-}
-
-/// Names a file of the store that cannot be read.
-#[must_use]
-pub fn unread_file(file: &StoreFile, error: &dyn std::error::Error) -> Unread {
-    Unread {
-        partition: Arc::clone(&file.partition),
-        problem: crate::error::chain(error),
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::error::chain;
+use crate::error::{chain, is_locked};
 use crate::failpoint::Injected;
 use crate::guard::Approved;
 use crate::pass::{Cx, PassName};
@@ -154,7 +154,7 @@ fn apply_all(actions: Vec<Action>, job: &Job<'_>, done: &mut Applied) -> Result<
         match result {
             // A tenant whose file, or whose state file, cannot be changed fails alone.
             Err(error) if error.is_of_one_file() && place.tenant().is_some() => {
-                done.unread.push(unfinished(place, error.advice()));
+                done.unread.push(failed(place, &error));
             }
             Err(error) if error.is_interruption() => {
                 done.interrupted = true;
@@ -206,9 +206,14 @@ fn by_partition(actions: Vec<Action>) -> BTreeMap<Arc<str>, Work> {
 
 /// A row database of which something is left undone.
 fn unfinished(partition: state::Partition<'_>, problem: String) -> Unread {
+    Unread::new(partition.name(), problem)
+}
+
+/// A row database in which something failed.
+fn failed(partition: state::Partition<'_>, error: &ApplyError) -> Unread {
     Unread {
-        partition: partition.name().into(),
-        problem,
+        is_locked: is_locked(error),
+        ..unfinished(partition, error.advice())
     }
 }
 
@@ -218,10 +223,9 @@ fn is_missing() -> String {
 
 /// State files of which it is not even known whose they are.
 fn damaged(files: &[(String, StateError)]) -> impl Iterator<Item = Unread> {
-    files.iter().map(|(name, error)| Unread {
-        partition: name.as_str().into(),
-        problem: error.advice(),
-    })
+    files
+        .iter()
+        .map(|(name, error)| Unread::new(name.as_str(), error.advice()))
 }
 
 /// Why applying stopped before its end. What was begun stays as an open intent.

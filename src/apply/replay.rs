@@ -25,8 +25,8 @@ use super::finish::{self, Written};
 use super::foreign::Foreign;
 use super::recheck::owner_still_so;
 use super::{
-    AT_ONCE, ApplyError, Job, LARGEST_TRANSACTION, damaged, entities, is_missing, points, undo,
-    unfinished,
+    AT_ONCE, ApplyError, Job, LARGEST_TRANSACTION, damaged, entities, failed, is_missing, points,
+    undo, unfinished,
 };
 
 /// What was finished of earlier runs.
@@ -81,7 +81,7 @@ pub fn replay(job: &Job<'_>) -> Result<Replayed, ApplyError> {
                 break;
             }
             Err(error) if error.is_of_one_file() && partition.tenant().is_some() => {
-                replayed.unread.push(unfinished(partition, error.advice()));
+                replayed.unread.push(failed(partition, &error));
             }
             Err(error) => return Err(error),
         }

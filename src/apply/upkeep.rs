@@ -55,10 +55,9 @@ fn vacuum(
         }
         Err(SpaceError::Interrupted) => done.interrupted = true,
         Err(error) if error.is_busy() => count(&mut done.skipped, ActionKind::Vacuum, 1),
-        Err(error @ SpaceError::TooLong { .. }) => done.unread.push(Unread {
-            partition: file.partition.clone(),
-            problem: error.to_string(),
-        }),
+        Err(error @ SpaceError::TooLong { .. }) => {
+            done.unread.push(Unread::of_error(&file.partition, &error))
+        }
         Err(error) => return Err(error.into()),
     }
     Ok(())

@@ -292,7 +292,7 @@ impl Report {
         };
         for partition in partitions {
             if let Err(error) = self.read_file(view, &partition) {
-                self.unread.push(crate::view::unread(&partition, &error));
+                self.unread.push(Unread::of_error(&partition.name, &error));
             }
         }
         if self
@@ -505,7 +505,10 @@ impl Report {
             out.line(&format!("  {problem}"));
             out.line(&format!("    {advice}"));
         }
-        for Unread { partition, problem } in &self.unread {
+        for Unread {
+            partition, problem, ..
+        } in &self.unread
+        {
             out.line(&format!("  {partition}: {problem}"));
         }
     }

@@ -67,6 +67,9 @@ pub(super) fn run_store(
         Ok(result) => result,
         Err(panicked) => Err(Stopped::Panicked(panicked)),
     };
+    if own.met_a_lock() {
+        own.locked.push(Arc::clone(&stores.name));
+    }
     let end = run_end(&own, &result, after(options.now, watch.elapsed()));
     report.absorb(own);
     end_run(states.main(), options, &end)?;

@@ -167,9 +167,9 @@ pub(crate) fn finish_earlier(
         finished.namespaces += 1;
         finished.interrupted |= erased.interrupted;
         let left = erased.remaining.into_iter().filter(|it| it.unfinished);
-        finished.unread.extend(left.map(|remaining| Unread {
-            partition: remaining.place.as_str().into(),
-            problem: format!("of an owner who is to be forgotten: {}", remaining.why),
+        finished.unread.extend(left.map(|remaining| {
+            let problem = format!("of an owner who is to be forgotten: {}", remaining.why);
+            Unread::new(remaining.place.as_str(), problem)
         }));
     }
     Ok(finished)

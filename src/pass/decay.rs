@@ -18,10 +18,10 @@ use statrs::distribution::{ContinuousCDF as _, Weibull};
 use crate::clock::Timestamp;
 use crate::config;
 use crate::memory::{Memory, MemoryId, Moment, Namespace, Role};
-use crate::plan::{Finding, Plan, QuestionKind, Reason};
+use crate::plan::{Finding, Plan, QuestionKind, Reason, Unread};
 use crate::state::{Answer, NamespaceHash};
 use crate::store::rows::{Partition, RowError, Snapshot};
-use crate::view::{View, unread};
+use crate::view::View;
 
 use super::removal::{self, Candidate};
 use super::{Cx, Pass, PassError, PassName};
@@ -76,7 +76,7 @@ impl Pass for Decay {
                 }
                 // How much has faded lately is not known, so nothing more may.
                 Err(error) => {
-                    plan.unread.push(unread(partition, &error));
+                    plan.unread.push(Unread::of_error(&partition.name, &error));
                     Ok(())
                 }
             }

@@ -10,7 +10,7 @@ use crate::config;
 use crate::plan::{Plan, Unread, Upkeep};
 use crate::store::files::StoreFile;
 use crate::store::space::Space;
-use crate::view::{View, unread_file};
+use crate::view::View;
 
 use super::{Cx, Pass, PassError, PassName};
 
@@ -40,13 +40,14 @@ impl Pass for Vacuum {
             match view.space(&file) {
                 Ok((space, disk)) => match judge(&space, disk, settings) {
                     Verdict::Leave => {}
-                    Verdict::Refuse(problem) => refused.push(Unread {
-                        partition: file.partition,
-                        problem,
-                    }),
+                    Verdict::Refuse(problem) => {
+                        refused.push(Unread::new(file.partition, problem));
+                    }
                     Verdict::Vacuum => plan.upkeep.push(upkeep(file, &space)),
                 },
-                Err(error) if !is_only => plan.unread.push(unread_file(&file, &error)),
+                Err(error) if !is_only => {
+                    plan.unread.push(Unread::of_error(&file.partition, &error));
+                }
                 Err(error) => return Err(error.into()),
             }
         }

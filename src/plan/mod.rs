@@ -10,6 +10,7 @@ mod reason;
 mod upkeep;
 
 use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub use self::finding::Finding;
 pub use self::question::{Member, Question, QuestionKind};
 pub use self::reason::Reason;
 pub use self::upkeep::{DropReason, SnapshotReason, Upkeep};
+use crate::error::{chain, is_locked};
 use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::PassName;
 
@@ -176,6 +178,30 @@ pub struct Unread {
     pub partition: Arc<str>,
     /// Why, in words an operator can act on.
     pub problem: String,
+    /// Whether another program has it locked, so that the daemon tries the store again.
+    #[serde(skip)]
+    pub is_locked: bool,
+}
+
+impl Unread {
+    /// A row database with which something is wrong that time does not mend.
+    #[must_use]
+    pub fn new(partition: impl Into<Arc<str>>, problem: impl Into<String>) -> Self {
+        Self {
+            partition: partition.into(),
+            problem: problem.into(),
+            is_locked: false,
+        }
+    }
+
+    /// A row database that gave this error.
+    #[must_use]
+    pub fn of_error(partition: &Arc<str>, error: &(dyn Error + 'static)) -> Self {
+        Self {
+            is_locked: is_locked(error),
+            ..Self::new(Arc::clone(partition), chain(error))
+        }
+    }
 }
 
 /// Counts by a closed set of names; absent is zero.

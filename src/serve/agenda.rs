@@ -161,7 +161,7 @@ struct Missed {
     away: Vec<String>,
     /// Another run is at work on them.
     held: Vec<String>,
-    /// Another program has locked their rows, so that a pass failed.
+    /// Another program has locked a database of theirs, so that a pass failed, or left it alone.
     locked: Vec<String>,
 }
 
@@ -172,13 +172,10 @@ impl Missed {
             let stores = stores.filter(|store| store.cause == cause);
             stores.map(|store| store.store.to_string()).collect()
         };
-        let locked = report.passes.iter().filter(|pass| pass.is_locked);
-        let mut locked: Vec<String> = locked.map(|pass| pass.store.to_string()).collect();
-        locked.dedup();
         Self {
             away: because(Cause::Away),
             held: because(Cause::Held),
-            locked,
+            locked: report.locked.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -212,8 +209,7 @@ impl Missed {
 mod tests {
     use super::*;
     use crate::exit::Exit;
-    use crate::pass::PassName;
-    use crate::report::{Outcome, PassReport, Unopened};
+    use crate::report::Unopened;
     use crate::serve::testing::configured;
 
     const HOUR: Duration = Duration::from_hours(1);
@@ -358,12 +354,7 @@ cron = '{cron}'"
         };
         let mut report = report(&["away"]);
         report.unopened.extend([lasting, held]);
-        for (store, is_locked) in [("locked", true), ("locked", true), ("failed", false)] {
-            report.passes.push(PassReport {
-                is_locked,
-                ..PassReport::new(store.into(), PassName::Ttl, Outcome::Failed)
-            });
-        }
+        report.locked.push("locked".into());
         let mut agenda = agenda("30T03:30:00");
         drop(agenda.catch_up(vec![], at("30T03:30:00")));
         agenda.ended(Task::Run, &report, HOUR);

@@ -228,12 +228,11 @@ impl Stores {
                         .is_none_or(|owners| owners.standing(&namespace) != Standing::Unknown)
                 });
                 if !is_known {
-                    strangers.push(Unread {
-                        partition: Arc::clone(&file.name),
-                        problem: "the owners table knows nobody of that name, so it is left alone: is it a copy? move \
-                                  it out of the folder of the tenants"
-                            .into(),
-                    });
+                    strangers.push(Unread::new(
+                        Arc::clone(&file.name),
+                        "the owners table knows nobody of that name, so it is left alone: is it a copy? move it out of \
+                         the folder of the tenants",
+                    ));
                 }
                 is_known
             });
@@ -267,10 +266,7 @@ impl Stores {
             .living()
             .into_iter()
             .filter(|owner| !known.contains(owner) && was_there(owner))
-            .map(|owner| Unread {
-                partition: owner.into(),
-                problem: "its file is missing".into(),
-            })
+            .map(|owner| Unread::new(owner, "its file is missing"))
             .collect()
     }
 }

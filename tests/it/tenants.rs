@@ -151,6 +151,26 @@ fn of_three_hundred_tenants_the_five_broken_ones_fail_alone_and_are_named() {
 }
 
 #[test]
+fn a_tenant_whose_file_is_locked_is_tried_again_that_night() {
+    let mut tenants = Tenants::new(Backend::Sqlite, 3);
+    tenants
+        .world
+        .schedule("cron = \"0 3 * * *\"\nretry_for = \"30s\"");
+    tenants.world.set_clock(-3_600);
+    let agent = open(&tenants.file("tenant-001"));
+    agent.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut daemon = tenants.world.daemon();
+    tenants.world.set_clock(1);
+    daemon.logged("locked by another program: tried again later");
+    assert_eq!(left(&tenants, "tenant-000"), (1, 1), "{}", daemon.log());
+    agent.execute_batch("ROLLBACK").unwrap();
+    daemon.logged_times("run ended", 2);
+    daemon.wait("its memory to go", |_| {
+        left(&tenants, "tenant-001") == (1, 1)
+    });
+}
+
+#[test]
 fn a_tenant_who_is_gone_with_its_file_leaves_no_point() {
     for backend in BACKENDS {
         let tenants = Tenants::new(backend, 3);

@@ -257,10 +257,10 @@ impl Status {
                 vectors_bytes,
             }
         });
-        let damaged = listing.damaged.iter().map(|(name, error)| Unread {
-            partition: name.as_str().into(),
-            problem: chain(error),
-        });
+        let damaged = listing
+            .damaged
+            .iter()
+            .map(|(name, error)| Unread::new(name.as_str(), chain(error)));
         self.damaged_pairs = damaged.collect();
         if !self.damaged_pairs.is_empty() {
             let damaged = counted(self.damaged_pairs.len() as u64, "pair", "pairs");
@@ -276,8 +276,5 @@ fn is_none(count: &u64) -> bool {
 }
 
 fn unread((partition, error): &(String, StateError)) -> Unread {
-    Unread {
-        partition: partition.as_str().into(),
-        problem: error.advice(),
-    }
+    Unread::new(partition.as_str(), error.advice())
 }

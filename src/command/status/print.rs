@@ -17,7 +17,10 @@ impl Status {
         for problem in &self.attention {
             out.line(&format!("  !          {problem}"));
         }
-        for Unread { partition, problem } in self.damaged.iter().chain(&self.damaged_pairs) {
+        for Unread {
+            partition, problem, ..
+        } in self.damaged.iter().chain(&self.damaged_pairs)
+        {
             out.line(&format!("             {partition}: {problem}"));
         }
         if let Some(running) = &self.running {

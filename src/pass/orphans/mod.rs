@@ -324,10 +324,7 @@ fn name_unread(plan: &mut Plan, namespace: &Namespace, problem: &str) {
         .iter()
         .any(|unread| unread.partition == partition)
     {
-        plan.unread.push(Unread {
-            partition,
-            problem: problem.into(),
-        });
+        plan.unread.push(Unread::new(partition, problem));
     }
 }
 

@@ -24,10 +24,10 @@ use jiff::SignedDuration;
 use crate::clock::Timestamp;
 use crate::config;
 use crate::memory::{Memory, MemoryId, Moment, Role, Version};
-use crate::plan::{Action, Finding, Plan, Question, QuestionKind, Reason};
+use crate::plan::{Action, Finding, Plan, Question, QuestionKind, Reason, Unread};
 use crate::state::Entry;
 use crate::store::rows::{Partition, RowError, Snapshot, Standing};
-use crate::view::{View, unread};
+use crate::view::View;
 
 use super::member::{fingerprint, member};
 use super::{Cx, Pass, PassError, PassName};
@@ -391,7 +391,7 @@ fn ask(view: &View<'_>, plan: &mut Plan, chosen: Vec<Candidate>) -> Result<(), P
                 }
             }
             Err(error) if partition.tenant.is_some() => {
-                plan.unread.push(unread(partition, &error));
+                plan.unread.push(Unread::of_error(&partition.name, &error));
             }
             Err(error) => return Err(error.into()),
         }
