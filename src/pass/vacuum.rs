@@ -1,7 +1,7 @@
 //! `vacuum`: free pages of the databases, given back where that is worth it and safe.
 //!
 //! Worth it: more free pages than both bounds say. Safe: the disk has room for the work, nothing knows rows by numbers
-//! that VACUUM may change, and the agent does not stand still for longer than it may. What is worth it and not safe is
+//! that VACUUM may change, no table or index needs a function that only the application has, and the agent does not stand still for longer than it may. What is worth it and not safe is
 //! refused with what to do about it; the journal mode and the log of the database are never touched.
 
 use std::time::Duration;
@@ -90,6 +90,7 @@ fn judge(space: &Space, disk: u64, settings: &config::Vacuum) -> Verdict {
         free_bytes,
         is_incremental,
         keyed_by_rowid,
+        of_the_application,
     } = space;
     #[expect(
         clippy::cast_precision_loss,
@@ -107,6 +108,12 @@ fn judge(space: &Space, disk: u64, settings: &config::Vacuum) -> Verdict {
         return Verdict::Refuse(format!(
             "VACUUM may number the rows of table {table:?} anew, by which an index or a trigger knows them: give it an \
              INTEGER PRIMARY KEY"
+        ));
+    }
+    if let Some(why) = of_the_application {
+        return Verdict::Refuse(format!(
+            "only the application can write it anew ({why}): let the application run VACUUM, or switch the pass off \
+             (pass.vacuum.enabled = false)"
         ));
     }
     let room = bytes.saturating_mul(ROOM);
@@ -152,6 +159,7 @@ mod tests {
             free_bytes,
             is_incremental: false,
             keyed_by_rowid: None,
+            of_the_application: None,
         }
     }
 
@@ -185,6 +193,11 @@ mod tests {
             ..sound
         };
         assert!(refusal(&keyed, u64::MAX).contains("\"notes\""));
+        let own = Space {
+            of_the_application: Some("no such function: embed".into()),
+            ..space(100 * MIB, 50 * MIB)
+        };
+        assert!(refusal(&own, u64::MAX).contains("(no such function: embed)"));
         let five_seconds = 5 * BYTES_PER_SECOND;
         let large = |used| space(used + 1000 * MIB, 1000 * MIB);
         assert_eq!(
@@ -202,6 +215,7 @@ mod tests {
             free_bytes: 1 << 39,
             is_incremental: true,
             keyed_by_rowid: Some("notes".into()),
+            of_the_application: Some("no such function: embed".into()),
         };
         assert_eq!(judge(&space, 0, &settings()), Verdict::Vacuum);
     }

@@ -24,6 +24,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::anew::is_of_the_application;
 use super::copies::{CopiedFile, CopyError, hex};
 use super::sqlite::{self, Access};
 use super::{swap, vec0};
@@ -81,13 +82,6 @@ fn into_new(target: &Path, write: impl FnOnce() -> Result<(), CopyError>) -> Res
             .map_err(CopyError::io(format!("remove {}", target.display())))?;
     }
     written
-}
-
-/// Whether `SQLite` refused a statement as such, and nothing was wrong with a file, a lock or a value: it wants a function or
-/// a collation that only the application has.
-fn is_of_the_application(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error().map(|error| error.extended_code & 0xff);
-    code == Some(rusqlite::ffi::SQLITE_ERROR)
 }
 
 /// Who is told that the state which is copied stands; nobody by default.
@@ -325,7 +319,7 @@ fn table_names(conn: &Connection) -> rusqlite::Result<Vec<String>> {
     .collect()
 }
 
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -16,6 +16,7 @@ use crate::snapshot::restore;
 use crate::state::{self, StateDir};
 use crate::stop::Stop;
 
+mod anew;
 pub mod apart;
 mod composite;
 pub mod copies;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
+use super::anew::{self, is_of_the_application};
 use super::sqlite::{self, Access, OpenError};
 use crate::clock::Stopwatch;
 use crate::failpoint::{Failpoint, Injected, hit};
@@ -37,6 +38,8 @@ pub struct Space {
     pub is_incremental: bool,
     /// A table whose rows VACUUM may number anew although something knows them by their number.
     pub keyed_by_rowid: Option<String>,
+    /// Why nobody but the application can write it anew, where that is so.
+    pub of_the_application: Option<String>,
 }
 
 /// Measures a database. `mapped` are the tables that the configuration names in it. Nothing is written.
@@ -53,6 +56,7 @@ pub fn measure(path: &Path, mapped: &[&str]) -> Result<Space, SpaceError> {
             free_bytes: pragma(&conn, "freelist_count")? * page_size,
             is_incremental: pragma(&conn, "auto_vacuum")? == 2,
             keyed_by_rowid: keyed_by_rowid(&conn, mapped)?,
+            of_the_application: anew::obstacle(&conn)?,
         })
     };
     read().map_err(SpaceError::sqlite("measure the database"))
@@ -76,7 +80,7 @@ pub fn disk_free(path: &Path) -> Result<u64, SpaceError> {
 /// # Errors
 ///
 /// [`SpaceError::TooLong`] or [`SpaceError::Interrupted`] when it was ended early; [`SpaceError::Busy`] when another
-/// connection holds the lock. Whatever the error, the database is as it was.
+/// connection holds the lock; [`SpaceError::OfTheApplication`] when only the application can. Whatever the error, the database is as it was.
 pub fn vacuum(path: &Path, limit: Duration, stop: &Stop) -> Result<u64, SpaceError> {
     let mut conn = open(path)?;
     let watch = Stopwatch::start();
@@ -93,6 +97,7 @@ pub fn vacuum(path: &Path, limit: Duration, stop: &Stop) -> Result<u64, SpaceErr
             Some(ErrorCode::OperationInterrupted) => SpaceError::TooLong {
                 seconds: limit.as_secs_f64(),
             },
+            _ if is_of_the_application(&error) => SpaceError::OfTheApplication,
             _ => SpaceError::sqlite("vacuum the database")(error),
         });
     }
@@ -295,6 +300,11 @@ pub enum SpaceError {
         /// How long it may take.
         seconds: f64,
     },
+    /// A table or an index has a function or a collation of the application's own.
+    #[error(
+        "vacuum the database: it needs a function or a collation that only the application has"
+    )]
+    OfTheApplication,
     /// A stop was requested.
     #[error("interrupted")]
     Interrupted,

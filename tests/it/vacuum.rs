@@ -164,6 +164,47 @@ fn rows_that_a_text_index_knows_by_number_are_not_numbered_anew() {
     assert_eq!(world.night().expect(0).pass("vacuum")["outcome"], "applied");
 }
 
+/// A collation that nobody but the application has: only it can write the file anew. Night after night that is said, and
+/// no night fails of it.
+#[test]
+fn what_only_the_application_can_write_anew_is_refused_and_fails_no_night() {
+    for mode in ["wal", "delete"] {
+        let world = hollow(&format!("PRAGMA journal_mode = {mode}"));
+        world
+            .rows()
+            .execute_batch(
+                "CREATE TABLE own(x TEXT); CREATE INDEX own_x ON own(x COLLATE binary); INSERT INTO own VALUES ('a');
+                 PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET sql = replace(sql, 'binary', 'mine') WHERE name = 'own_x'",
+            )
+            .unwrap();
+        let size_before = size(&world);
+        for _ in 0..2 {
+            let night = world.night().expect(3);
+            let pass = night.pass("vacuum");
+            assert_eq!(pass["outcome"], "refused", "{night:#?}");
+            let error = pass["error"].as_str().unwrap();
+            assert!(
+                error.contains("no such collation sequence: mine")
+                    && error.contains("let the application"),
+                "{error}"
+            );
+        }
+        assert_eq!(size(&world), size_before);
+        assert!(free_pages(&world) > 400);
+    }
+    // A few pages at a time need nothing of the application's.
+    let world = hollow("PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
+    world
+        .rows()
+        .execute_batch(
+            "CREATE TABLE own(x TEXT COLLATE binary); PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(sql, 'binary', 'mine') WHERE name = 'own'",
+        )
+        .unwrap();
+    assert_eq!(world.night().expect(0).pass("vacuum")["outcome"], "applied");
+}
+
 #[test]
 fn a_stall_over_its_bound_is_refused_with_what_to_do() {
     let mut world = hollow("CREATE TABLE more(x); INSERT INTO more VALUES (zeroblob(2000000))");
