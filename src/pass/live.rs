@@ -141,6 +141,9 @@ enum Link {
 /// The live memories of each namespace, in order of their ids.
 pub(super) type Namespaces = BTreeMap<Namespace, Vec<Live>>;
 
+/// Some memories of a namespace that are compared with each other.
+pub(super) type Group = (Namespace, Vec<Live>);
+
 /// Reads every live memory that can be addressed. What is past its deadline is the `ttl` pass's; what an earlier pass of
 /// a dry run would take is not there.
 ///
@@ -250,26 +253,46 @@ impl<'a> Vectors<'a> {
         let points = points(self.store, namespace, members)?;
         let mut matrix = Matrix::default();
         for chunk in points.chunks(VECTORS_AT_ONCE) {
-            let mut asked: Vec<PointId> = chunk.iter().map(|(_, point)| point.clone()).collect();
-            asked.sort();
-            asked.dedup();
-            let found: HashMap<PointId, Vec<f32>> =
-                self.store.vectors(&asked)?.into_iter().collect();
-            let texts = self.texts(&asked)?;
-            if matrix.dim == 0 {
-                matrix.dim = usual_length(&found);
-                matrix.numbers.reserve_exact(points.len() * matrix.dim);
-            }
-            for (member, point) in chunk {
-                let vector = found.get(point).filter(|vector| vector.len() == matrix.dim);
-                let is_stale = members[*member].is_other_text(texts.get(point).copied());
-                if let Some(vector) = vector.filter(|vector| !vector.is_empty() && !is_stale) {
-                    matrix.numbers.extend_from_slice(vector);
-                    matrix.members.push(*member);
-                }
-            }
+            let fetched = self.fetch(chunk.iter())?;
+            matrix.extend(members, chunk, &fetched);
         }
         Ok(matrix)
+    }
+
+    /// The same for each group of a batch (see [`batches`]), whose points are asked for together: a store with thousands of
+    /// tenants has many groups that are small.
+    ///
+    /// # Errors
+    ///
+    /// When the vector store cannot be read.
+    pub(super) fn read_each(&self, batch: &[Group]) -> Result<Vec<Matrix>, PassError> {
+        if let [(namespace, members)] = batch {
+            return Ok(vec![self.read(namespace, members)?]);
+        }
+        let points = batch
+            .iter()
+            .map(|(namespace, members)| points(self.store, namespace, members))
+            .collect::<Result<Vec<_>, _>>()?;
+        let fetched = self.fetch(points.iter().flatten())?;
+        let matrix = |((_, members), points): (&Group, &Vec<(usize, PointId)>)| {
+            let mut matrix = Matrix::default();
+            matrix.extend(members, points, &fetched);
+            matrix
+        };
+        Ok(batch.iter().zip(&points).map(matrix).collect())
+    }
+
+    fn fetch<'p>(
+        &self,
+        points: impl Iterator<Item = &'p (usize, PointId)>,
+    ) -> Result<Fetched, VectorError> {
+        let mut asked: Vec<PointId> = points.map(|(_, point)| point.clone()).collect();
+        asked.sort();
+        asked.dedup();
+        Ok(Fetched {
+            vectors: self.store.vectors(&asked)?.into_iter().collect(),
+            texts: self.texts(&asked)?,
+        })
     }
 
     /// The letters of the texts that vectors were made of, as far as their points say.
@@ -283,18 +306,62 @@ impl<'a> Vectors<'a> {
     }
 }
 
+/// What was read of points.
+struct Fetched {
+    vectors: HashMap<PointId, Vec<f32>>,
+    /// The letters of the texts that the vectors were made of.
+    texts: HashMap<PointId, u64>,
+}
+
+impl Matrix {
+    /// Adds the vectors of some members, by their points.
+    fn extend(&mut self, members: &[Live], points: &[(usize, PointId)], fetched: &Fetched) {
+        let found = |point: &PointId| fetched.vectors.get(point).filter(|found| !found.is_empty());
+        if self.dim == 0 {
+            let lengths = points.iter().filter_map(|(_, point)| found(point));
+            self.dim = usual_length(lengths.map(Vec::len));
+            self.numbers.reserve_exact(points.len() * self.dim);
+        }
+        for (member, point) in points {
+            let is_stale = members[*member].is_other_text(fetched.texts.get(point).copied());
+            let vector = found(point).filter(|vector| vector.len() == self.dim && !is_stale);
+            if let Some(vector) = vector {
+                self.numbers.extend_from_slice(vector);
+                self.members.push(*member);
+            }
+        }
+    }
+}
+
+/// Groups in the order given, in batches of which each has no more members than are asked for at once, or one group.
+pub(super) fn batches(groups: &[Group]) -> Vec<&[Group]> {
+    let mut batches = Vec::new();
+    let (mut start, mut size) = (0, 0);
+    for (at, (_, members)) in groups.iter().enumerate() {
+        if at > start && size + members.len() > VECTORS_AT_ONCE {
+            batches.push(&groups[start..at]);
+            (start, size) = (at, 0);
+        }
+        size += members.len();
+    }
+    if start < groups.len() {
+        batches.push(&groups[start..]);
+    }
+    batches
+}
+
 /// The letters of the text that the vector of a point was made of; `None` where the point does not say.
 pub(super) fn letters_of(head: &PointHead, key: &str) -> Option<u64> {
     text::letters(head.payload.get(key)?.as_str()?)
 }
 
 /// The length that most vectors have; 0 where there is none.
-fn usual_length(vectors: &HashMap<PointId, Vec<f32>>) -> usize {
-    let mut lengths: BTreeMap<usize, usize> = BTreeMap::new();
-    for vector in vectors.values().filter(|vector| !vector.is_empty()) {
-        *lengths.entry(vector.len()).or_default() += 1;
+fn usual_length(lengths: impl Iterator<Item = usize>) -> usize {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for length in lengths {
+        *counts.entry(length).or_default() += 1;
     }
-    let usual = lengths
+    let usual = counts
         .into_iter()
         .max_by_key(|(length, count)| (*count, *length));
     usual.map_or(0, |(length, _)| length)
@@ -332,4 +399,37 @@ fn points(
     }
     points.sort_by_key(|(index, _)| *index);
     Ok(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_hold_every_group_in_order_and_no_more_members_than_are_asked_for() {
+        let group = |size: usize| -> Group {
+            let member = Live::sample(Memory::new(Some(MemoryId::Integer(1))));
+            (Namespace::parse("user:ana").unwrap(), vec![member; size])
+        };
+        let most = VECTORS_AT_ONCE;
+        for (sizes, expected) in [
+            (vec![], vec![]),
+            (vec![1], vec![1]),
+            (vec![1, 2, 3], vec![3]),
+            (vec![most, 1], vec![1, 1]),
+            (vec![1, most], vec![1, 1]),
+            (vec![most - 1, 1, 1], vec![2, 1]),
+            (vec![3, most + 5, 3, 4], vec![1, 1, 2]),
+            (vec![0, most, 0], vec![3]),
+        ] {
+            let groups: Vec<Group> = sizes.iter().map(|size| group(*size)).collect();
+            let batches = batches(&groups);
+            let counts: Vec<usize> = batches.iter().map(|batch| batch.len()).collect();
+            assert_eq!(counts, expected, "{sizes:?}");
+            let members = |groups: &[Group]| -> Vec<usize> {
+                groups.iter().map(|(_, members)| members.len()).collect()
+            };
+            assert_eq!(members(&batches.concat()), sizes);
+        }
+    }
 }

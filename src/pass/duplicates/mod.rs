@@ -144,15 +144,19 @@ impl Search<'_> {
             memories: Compared::new(),
         };
         let mut merges: Vec<(Namespace, Merge)> = Vec::new();
-        for (namespace, members) in namespaces {
-            for members in by_kind(members) {
+        let by_kind = |(namespace, members): live::Group| {
+            by_kind(members).map(move |members| (namespace.clone(), members))
+        };
+        let groups: Vec<live::Group> = namespaces.into_iter().flat_map(by_kind).collect();
+        for batch in live::batches(&groups) {
+            let matrices = self.matrices(plan, batch)?;
+            for ((namespace, members), matrix) in batch.iter().zip(&matrices) {
                 self.cx.check_stop()?;
-                let matrix = self.matrix(plan, &namespace, &members)?;
                 let group = Group {
                     partition: self.partition,
-                    namespace: &namespace,
-                    members: &members,
-                    matrix: &matrix,
+                    namespace,
+                    members,
+                    matrix,
                 };
                 let outcome =
                     group.look(plan, self.reader, self.levels, &known, self.asked, self.cx)?;
@@ -175,19 +179,17 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn matrix(
-        &self,
-        plan: &mut Plan,
-        namespace: &Namespace,
-        members: &[Live],
-    ) -> Result<Matrix, PassError> {
+    /// The vectors of each group.
+    fn matrices(&self, plan: &mut Plan, batch: &[live::Group]) -> Result<Vec<Matrix>, PassError> {
         let Some(vectors) = live::Vectors::of(self.view) else {
-            return Ok(Matrix::default());
+            return Ok(batch.iter().map(|_| Matrix::default()).collect());
         };
-        let matrix = vectors.read(namespace, members)?;
-        let without = members.len() - matrix.members.len();
-        plan.found(Finding::WithoutVector, without as u64);
-        Ok(matrix)
+        let matrices = vectors.read_each(batch)?;
+        for ((_, members), matrix) in batch.iter().zip(&matrices) {
+            let without = members.len() - matrix.members.len();
+            plan.found(Finding::WithoutVector, without as u64);
+        }
+        Ok(matrices)
     }
 
     /// Turns merges into actions, with the versions of this moment: what changed since it was compared is left out.

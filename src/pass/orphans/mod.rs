@@ -39,6 +39,9 @@ mod beside;
 pub mod ledger;
 mod rows;
 
+/// Points that are read in the time that a call takes, about.
+const POINTS_A_CALL: u64 = 100;
+
 /// The pass.
 #[derive(Debug)]
 pub struct Orphans;
@@ -178,7 +181,8 @@ impl Sweep<'_> {
         };
         let keys = ledger::keys(config);
         let mut unnamed = 0;
-        if vectors.describe()?.namespace_indexed {
+        let described = vectors.describe()?;
+        if described.namespace_indexed && !is_cheaper_whole(described.points, &swept) {
             for namespace in &swept {
                 cx.check_stop()?;
                 unnamed += vectors.scroll(
@@ -289,6 +293,13 @@ impl Sweep<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether going through all points costs less than a call for each namespace: where there are many small ones, or
+/// hardly any points of others.
+fn is_cheaper_whole(points: u64, swept: &[Swept]) -> bool {
+    let wanted: u64 = swept.iter().map(|namespace| namespace.points).sum();
+    points.saturating_sub(wanted) < POINTS_A_CALL * swept.len() as u64
 }
 
 /// Whether `at` is at least `age` ago.
