@@ -14,6 +14,7 @@ use super::reader::Key;
 use super::units::{ByteSize, HumanDuration, Ratio, Similarity};
 
 /// Collects problems while keys are read.
+#[derive(Clone)]
 pub(super) struct Checks {
     /// Folder of the configuration file, absolute: what relative paths are relative to.
     base: PathBuf,
@@ -27,6 +28,20 @@ impl Checks {
 
     pub(super) fn into_problems(self) -> Vec<Problem> {
         self.problems
+    }
+
+    /// Takes over the problems that each of some trials found, and no other: what is wrong in any case.
+    pub(super) fn take_common(&mut self, trials: &[Self]) {
+        let Some((first, others)) = trials.split_first() else {
+            return;
+        };
+        let is_common =
+            |problem: &&Problem| others.iter().all(|other| other.problems.contains(problem));
+        for problem in first.problems.iter().filter(is_common) {
+            if !self.problems.contains(problem) {
+                self.problems.push(problem.clone());
+            }
+        }
     }
 
     fn add(&mut self, field: &str, value: Found, allowed: impl Into<String>) {

@@ -44,7 +44,15 @@ pub(super) fn stores(
     for raw in written {
         let at = raw.at.clone();
         let name_key = raw.name.clone();
-        let store = store(raw, global, folders, env, checks);
+        let read = Read {
+            global,
+            folders,
+            env,
+        };
+        let store = match preset(&raw.rows.preset, checks) {
+            Some(preset) => read.store(raw, preset, checks),
+            None => read.of_unknown_preset(&raw, checks),
+        };
         if stores.iter().any(|(_, other)| other.name == store.name)
             && checks.are_sound(&[&name_key])
         {
@@ -57,55 +65,80 @@ pub(super) fn stores(
     stores.into_iter().map(|(_, store)| store).collect()
 }
 
-fn store(
-    written: raw::Store,
-    global: &raw::Pass,
-    folders: Folders<'_>,
-    env: &Env,
-    checks: &mut Checks,
-) -> Store {
-    let name = name(&written.name, checks);
-    let first_runs = [("apply", FirstRun::Apply), ("report", FirstRun::Report)];
-    let first_run = checks.choice(&written.first_run, FirstRun::Apply, &first_runs);
-    let confirmed = checks.flag(&written.confirmed, true);
-    vectors::refuse_foreign_keys(&written.vectors, checks);
-    let raw = layered(written, global, checks);
+/// What a store is read with.
+#[derive(Clone, Copy)]
+struct Read<'a> {
+    global: &'a raw::Pass,
+    folders: Folders<'a>,
+    env: &'a Env,
+}
 
-    let mirrors = folders.state.join(&name).join("points");
-    let (mut rows, scope) = rows::rows(&raw.rows, &raw.vectors.namespace, &mirrors, checks);
-    let owners = rows::owners(&raw.owners, &raw.rows, scope.as_deref(), checks);
-    let has_tenants = rows::has_tenants(&raw.rows);
-    let mut vectors = vectors::vectors(&raw.vectors, &rows, has_tenants, env, checks);
-    if rows::are_points(&raw.rows) {
-        rows.points = vectors::make_rows(&raw.vectors, &mut vectors, checks).map(Box::new);
+impl Read<'_> {
+    /// Which preset was meant is not known: what is wrong whichever it was is told, and nothing that is wrong only because
+    /// there is none.
+    fn of_unknown_preset(self, written: &raw::Store, checks: &mut Checks) -> Store {
+        let trial = |preset: &str| {
+            let mut trial = checks.clone();
+            let store = self.store(written.clone(), preset, &mut trial);
+            (store, trial)
+        };
+        let (store, without) = trial("");
+        let with = presets::ALL.iter().map(|preset| trial(preset.toml).1);
+        let trials: Vec<Checks> = std::iter::once(without).chain(with).collect();
+        checks.take_common(&trials);
+        store
     }
-    if let Some(PointRule::Column(column)) = vectors.as_ref().map(|vectors| &vectors.point_id) {
-        match source::parse(column, Kind::Tenant) {
-            Some(source) => rows.roles.push((Role::Point, source)),
-            None => checks.refuse(
-                &raw.vectors.point_id,
-                "column(NAME) with the name of a column",
-            ),
+
+    /// Reads a store over the text of a preset.
+    fn store(self, written: raw::Store, preset: &str, checks: &mut Checks) -> Store {
+        let Self {
+            global,
+            folders,
+            env,
+        } = self;
+        let name = name(&written.name, checks);
+        let first_runs = [("apply", FirstRun::Apply), ("report", FirstRun::Report)];
+        let first_run = checks.choice(&written.first_run, FirstRun::Apply, &first_runs);
+        let confirmed = checks.flag(&written.confirmed, true);
+        vectors::refuse_foreign_keys(&written.vectors, checks);
+        let raw = layered(written, preset, global);
+
+        let mirrors = folders.state.join(&name).join("points");
+        let (mut rows, scope) = rows::rows(&raw.rows, &raw.vectors.namespace, &mirrors, checks);
+        let owners = rows::owners(&raw.owners, &raw.rows, scope.as_deref(), checks);
+        let has_tenants = rows::has_tenants(&raw.rows);
+        let mut vectors = vectors::vectors(&raw.vectors, &rows, has_tenants, env, checks);
+        if rows::are_points(&raw.rows) {
+            rows.points = vectors::make_rows(&raw.vectors, &mut vectors, checks).map(Box::new);
         }
-    }
-    if let Some(Backend::Sqlite(table)) = vectors.as_ref().map(|vectors| &vectors.backend)
-        && table.path == Path::new(&rows.path)
-    {
-        rows.points_table = Some(table.table.clone());
-    }
-    let links = beside::links(&raw.links, rows.points.as_deref(), checks);
-    let log = beside::log(&raw.log, rows.are_points(), checks);
-    Store {
-        first_run,
-        confirmed,
-        links,
-        log,
-        rows,
-        owners,
-        vectors,
-        passes: passes::passes(&raw.pass, checks),
-        pairs: folders.pairs.join(&name),
-        name,
+        if let Some(PointRule::Column(column)) = vectors.as_ref().map(|vectors| &vectors.point_id) {
+            match source::parse(column, Kind::Tenant) {
+                Some(source) => rows.roles.push((Role::Point, source)),
+                None => checks.refuse(
+                    &raw.vectors.point_id,
+                    "column(NAME) with the name of a column",
+                ),
+            }
+        }
+        if let Some(Backend::Sqlite(table)) = vectors.as_ref().map(|vectors| &vectors.backend)
+            && table.path == Path::new(&rows.path)
+        {
+            rows.points_table = Some(table.table.clone());
+        }
+        let links = beside::links(&raw.links, rows.points.as_deref(), checks);
+        let log = beside::log(&raw.log, rows.are_points(), checks);
+        Store {
+            first_run,
+            confirmed,
+            links,
+            log,
+            rows,
+            owners,
+            vectors,
+            passes: passes::passes(&raw.pass, checks),
+            pairs: folders.pairs.join(&name),
+            name,
+        }
     }
 }
 
@@ -128,8 +161,12 @@ fn name(key: &Key, checks: &mut Checks) -> String {
 }
 
 /// The store over its preset over the global settings.
-fn layered(mut store: raw::Store, global: &raw::Pass, checks: &mut Checks) -> raw::Store {
-    let mut preset = preset(&store, checks);
+fn layered(mut store: raw::Store, preset: &str, global: &raw::Pass) -> raw::Store {
+    // As if its text stood in the store.
+    let mut preset = match raw::Preset::parse(preset, &store.at) {
+        Ok((preset, _)) => preset,
+        Err(_) => raw::Preset::empty(&store.at),
+    };
     // What the store says in another way is said: the preset's way of saying it goes.
     if rows::has_tenant_path(&store.rows) {
         preset.rows.tenant.value = None;
@@ -150,23 +187,20 @@ fn layered(mut store: raw::Store, global: &raw::Pass, checks: &mut Checks) -> ra
     store
 }
 
-/// The preset that a store names, as if its text stood in the store.
-fn preset(store: &raw::Store, checks: &mut Checks) -> raw::Preset {
+/// The text of the preset that a store names, empty for none; `None` where there is none of that name.
+fn preset(key: &Key, checks: &mut Checks) -> Option<&'static str> {
     let names: Vec<_> = presets::ALL
         .iter()
         .map(|preset| format!("{:?}", preset.name))
         .collect();
     let allowed = format!("{}, or \"\" for none", either(&names));
-    let text = checks.value(&store.rows.preset, None, &allowed, |value| {
-        match value.as_str()? {
-            "" => Some(None),
-            name => Some(Some(presets::find(name)?.toml)),
-        }
-    });
-    match text.map(|text| raw::Preset::parse(text, &store.at)) {
-        Some(Ok((preset, _))) => preset,
-        Some(Err(_)) | None => raw::Preset::empty(&store.at),
-    }
+    let read = |value: &toml::Value| match value.as_str()? {
+        "" => Some(""),
+        name => Some(presets::find(name)?.toml),
+    };
+    let is_none = !key.is_given();
+    let text = checks.value(key, None, &allowed, |value| read(value).map(Some));
+    if is_none { Some("") } else { text }
 }
 
 /// Refuses stores that would work on the same rows, or take each other's points for orphans. Stores that have problems of

@@ -63,3 +63,23 @@ fn an_unknown_key_keeps_its_place_among_the_problems() {
         matches!(found[0].value, Found::UnknownKey(place) if place.line == 1 && place.column == 1)
     );
 }
+
+/// What only a preset would have said is not missed where its name is misspelt; what is wrong beside that is told.
+#[test]
+fn a_misspelt_preset_hides_no_problem_and_makes_none() {
+    let text = with(
+        PLAIN,
+        "preset = 'mem0-qdrnt'\ncreated_at = 'at:epoch'\nnonesuch = 1\n[store.vectors]\nkind = 'qdrant'\nurl = 7",
+    );
+    let found = problems(read(&text));
+    let fields: Vec<&str> = found.iter().map(|problem| problem.field.as_str()).collect();
+    assert_eq!(
+        fields,
+        [
+            "store.a.rows.nonesuch",
+            "store.a.rows.preset",
+            "store.a.rows.created_at",
+            "store.a.vectors.url"
+        ]
+    );
+}
