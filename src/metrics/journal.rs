@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::names::Drift;
 use crate::clock::Timestamp;
 use crate::pass::PassName;
-use crate::plan::{ActionKind, QuestionKind};
+use crate::plan::{ActionKind, Finding, QuestionKind};
 use crate::state::{
     ActionResult, Entry, Partition, PassRow, StateDir, StateError, StateReader, Total,
 };
@@ -103,7 +103,10 @@ impl Journal {
         let seen = looks.map(|(pass, look)| {
             let found = count(&look.findings, kind.finding().as_str());
             match kind {
-                Drift::PointWithoutRow => found + left(look, ActionKind::DropPoint),
+                Drift::PointWithoutRow => {
+                    found + left(look, ActionKind::DropPoint) - left_unlinked(look)
+                }
+                Drift::UnlinkedPoint => found + left_unlinked(look),
                 // What other passes plan of lists follows from their removals.
                 Drift::DeadLink if *pass == PassName::Orphans => {
                     let [unlink, drop] = [ActionKind::Unlink, ActionKind::DropEntity];
@@ -140,6 +143,13 @@ impl Waiting {
 fn left(look: &PassRow, action: ActionKind) -> u64 {
     let [planned, applied] = [&look.planned, &look.applied].map(|n| count(n, action.as_str()));
     planned.saturating_sub(applied)
+}
+
+/// Points among those to be dropped that name no row, as far as they were not: where some went and some did not, the
+/// others are taken to have gone first.
+fn left_unlinked(look: &PassRow) -> u64 {
+    let planned = count(&look.findings, Finding::UnlinkedToDrop.as_str());
+    planned.min(left(look, ActionKind::DropPoint))
 }
 
 /// A figure of the journal; one that is not there is zero.

@@ -69,7 +69,7 @@ fn look(pass: PassName) -> PassRow {
         skipped: json!({}),
         failed: json!({"drop_point": 2}),
         residue: json!({"drop_point": 2, "delete": 1}),
-        findings: json!({"point_without_row": 4, "unreadable": 7}),
+        findings: json!({"point_without_row": 4, "unlinked_point": 3, "unlinked_to_drop": 1, "unreadable": 7}),
         refusal: None,
         plan_hash: None,
         error: None,
@@ -191,8 +191,9 @@ fn figures_of_the_journal_are_told_as_they_are() {
         // Seen and left, and planned and not done; what several passes see is one.
         (
             r#"hypnos_drift{store="agent",kind="point_without_row"}"#,
-            "6",
+            "5",
         ),
+        (r#"hypnos_drift{store="agent",kind="unlinked_point"}"#, "4"),
         (r#"hypnos_drift{store="agent",kind="unreadable_time"}"#, "9"),
     ] {
         assert_eq!(value(&page, series), expected, "{series}");

@@ -228,6 +228,10 @@ fn meaning(finding: Finding) -> (&'static str, &'static str) {
             "point names no row, and stays for now",
             "points name no row, and stay for now",
         ),
+        Finding::UnlinkedToDrop => (
+            "of the points to be dropped names no row",
+            "of the points to be dropped name no row",
+        ),
         Finding::PointWithoutNamespace => (
             "point names no namespace: left alone",
             "points name no namespace: left alone",

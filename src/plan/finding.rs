@@ -20,6 +20,8 @@ pub enum Finding {
     PointWithoutRow,
     /// A point that names no row, where points are to name theirs, not yet (or never) to be removed.
     UnlinkedPoint,
+    /// A point of those that are to be dropped that names no row, where points are to name theirs.
+    UnlinkedToDrop,
     /// A point whose namespace key is missing.
     PointWithoutNamespace,
     /// A point whose key is no id, or that shares its id with another one: left alone.
@@ -60,6 +62,7 @@ impl Finding {
             Self::RowWithoutPoint => "row_without_point",
             Self::PointWithoutRow => "point_without_row",
             Self::UnlinkedPoint => "unlinked_point",
+            Self::UnlinkedToDrop => "unlinked_to_drop",
             Self::PointWithoutNamespace => "point_without_namespace",
             Self::PointWithoutKey => "point_without_key",
             Self::StalePoint => "stale_point",

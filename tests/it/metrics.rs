@@ -142,6 +142,39 @@ fn what_a_run_could_not_take_is_still_there_and_told() {
 }
 
 #[test]
+fn what_names_no_row_counts_as_that_when_its_removal_is_refused() {
+    let mut world = world(Backend::Sqlite);
+    world.configure(
+        r#"point_id = "uuid5(dns, {namespace}::{id})""#,
+        r#"point_id = "payload(row)""#,
+    );
+    world.configure(
+        "[metrics]",
+        "[guard]\nmin_count = 0\nmax_fraction = 0.01\n[metrics]",
+    );
+    let ghosts = [(); 5].map(|()| world.ghost("user:ana"));
+    let vectors = open(&world.path("vectors.db"));
+    for ghost in &ghosts[..3] {
+        let sql = "UPDATE points SET payload = '{}' WHERE payload ->> '$.row' = ?1";
+        assert_eq!(vectors.execute(sql, [ghost]).unwrap(), 1);
+    }
+    let night = world.night().expect(3);
+    let pass = night.pass("orphans");
+    assert_eq!(pass["outcome"], "refused", "{night:#?}");
+    assert_eq!(pass["planned"]["drop_point"], 5, "{night:#?}");
+    let drift = |page: &Page| {
+        ["point_without_row", "unlinked_point"]
+            .map(|kind| page.number(&format!("hypnos_drift{{store=\"agent\",kind=\"{kind}\"}}")))
+    };
+    assert_eq!(drift(&page(&world)), [2.0, 3.0]);
+    let hash = pass["hash"].as_str().unwrap();
+    world
+        .run(&["--run-now", "--json", "--accept", hash])
+        .expect(0);
+    assert_eq!(drift(&page(&world)), [0.0, 0.0]);
+}
+
+#[test]
 fn the_file_is_for_everybody_and_replaced_whole() {
     let world = world(Backend::Sqlite);
     let mut command = std::process::Command::new("sh");

@@ -216,6 +216,7 @@ impl Sweep<'_> {
         let drops_uncalled = drops.len() as u64 - drops_unlinked;
         plan.found(Finding::PointWithoutRow, uncalled - drops_uncalled);
         plan.found(Finding::UnlinkedPoint, unlinked - drops_unlinked);
+        plan.found(Finding::UnlinkedToDrop, drops_unlinked);
         plan.found(Finding::Settling, settling);
         plan.found(Finding::RowWithoutPoint, rows.ledger.rows_without_point());
         plan.found(Finding::StalePoint, stale);
