@@ -1,5 +1,6 @@
 //! Steps 3 to 6 of a batch whose intents are written, whether by this run or by one that was killed.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::config::Source;
@@ -8,7 +9,7 @@ use crate::memory::{MemoryId, Namespace, PointId, Role};
 use crate::pace::Pace;
 use crate::state::{Intent, IntentId, Settled, SkipReason, State};
 use crate::store::image::{PointImage, RowImage};
-use crate::store::rows::{Change, Fate, Writer};
+use crate::store::rows::{Change, Fate, OwnerWatch, RowError, Writer};
 
 use super::recheck::owner_still_so;
 use super::{ApplyError, Job};
@@ -81,32 +82,52 @@ fn remove_unless_revived(
     written: &[Written],
     left: &BTreeSet<PointId>,
 ) -> Result<Vec<Fate>, ApplyError> {
-    let owners = job.owners_for(written.iter().map(|written| written.intent.reason))?;
+    let owners = Owners::for_intents(job, written)?;
     let moved = moved(writer, written)?;
-    let still_so = |written: &Written| {
-        let namespace = written.intent.namespace.as_ref();
-        let has_left = written.intent.points.iter().any(|id| left.contains(id));
-        let has_moved = written
-            .intent
-            .memory
-            .as_ref()
-            .is_some_and(|id| moved.contains(id));
-        !has_left
-            && !has_moved
-            && namespace.is_none_or(|ns| owner_still_so(owners.as_ref(), ns, written.intent.reason))
-    };
-    if written.iter().all(still_so) {
-        return remove_rows(writer, pace, written);
+    let mut still_so = Vec::with_capacity(written.len());
+    for (written, owner) in written.iter().zip(owners.still_so(written.iter())?) {
+        let intent = &written.intent;
+        let has_left = intent.points.iter().any(|id| left.contains(id));
+        let has_moved = intent.memory.as_ref().is_some_and(|id| moved.contains(id));
+        still_so.push(owner && !has_left && !has_moved);
+    }
+    if still_so.iter().all(|so| *so) {
+        return remove_rows(writer, pace, &owners, written);
     }
     let mut fates = Vec::with_capacity(written.len());
-    for written in written {
-        fates.push(if still_so(written) {
-            remove_rows(writer, pace, std::slice::from_ref(written))?.remove(0)
+    for (written, still_so) in written.iter().zip(still_so) {
+        fates.push(if still_so {
+            remove_rows(writer, pace, &owners, std::slice::from_ref(written))?.remove(0)
         } else {
             Fate::Changed
         });
     }
     Ok(fates)
+}
+
+/// Who still exists, where one of the intents is about that.
+struct Owners(Option<RefCell<OwnerWatch>>);
+
+impl Owners {
+    fn for_intents(job: &Job<'_>, written: &[Written]) -> Result<Self, RowError> {
+        let reasons = written.iter().map(|written| written.intent.reason);
+        let watch = job.watch_owners_for(reasons)?;
+        Ok(Self(watch.map(RefCell::new)))
+    }
+
+    /// Whether the owner of each intent is now as its reason says.
+    fn still_so<'w>(
+        &self,
+        written: impl Iterator<Item = &'w Written>,
+    ) -> Result<Vec<bool>, RowError> {
+        let mut watch = self.0.as_ref().map(RefCell::borrow_mut);
+        let owners = watch.as_mut().map(|watch| watch.look()).transpose()?;
+        let still_so = |Written { intent, .. }: &Written| {
+            let namespace = intent.namespace.as_ref();
+            namespace.is_none_or(|namespace| owner_still_so(owners, namespace, intent.reason))
+        };
+        Ok(written.map(still_so).collect())
+    }
 }
 
 /// The memories that are there and not of the owner any more whose they were, or no memories: both may stand in other
@@ -132,20 +153,26 @@ fn moved(writer: &Writer, written: &[Written]) -> Result<HashSet<MemoryId>, Appl
 fn remove_rows(
     writer: &mut Writer,
     pace: &mut Pace,
+    owners: &Owners,
     written: &[Written],
 ) -> Result<Vec<Fate>, ApplyError> {
     let mut fates = Vec::with_capacity(written.len());
     let mut rest = written;
     while !rest.is_empty() {
         let (batch, after) = rest.split_at(pace.size().min(rest.len()));
-        fates.extend(pace.run(|| remove_batch(writer, batch))?);
+        fates.extend(pace.run(|| remove_batch(writer, owners, batch))?);
         rest = after;
     }
     Ok(fates)
 }
 
-/// One transaction for the removals of a batch, and one for what is marked or folded where there is any.
-fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, ApplyError> {
+/// One transaction for the removals of a batch, in which the owners are looked at once more, and one for what is marked or
+/// folded where there is any.
+fn remove_batch(
+    writer: &mut Writer,
+    owners: &Owners,
+    batch: &[Written],
+) -> Result<Vec<Fate>, ApplyError> {
     let (mut removals, mut changes) = (Vec::new(), Vec::new());
     for (index, Written { intent, .. }) in batch.iter().enumerate() {
         let Some(unit) = intent.unit.clone() else {
@@ -169,7 +196,9 @@ fn remove_batch(writer: &mut Writer, batch: &[Written]) -> Result<Vec<Fate>, App
     if !removals.is_empty() {
         let (indices, units): (Vec<usize>, Vec<_>) = removals.into_iter().unzip();
         hit(Failpoint::RowsBefore)?;
-        for (index, fate) in indices.into_iter().zip(writer.delete_units(&units)?) {
+        let still_so = || owners.still_so(indices.iter().map(|index| &batch[*index]));
+        let removed = writer.delete_units_if(&units, &still_so)?;
+        for (index, fate) in indices.into_iter().zip(removed) {
             fates[index] = fate;
         }
         hit(Failpoint::RowsCommitted)?;

@@ -5,7 +5,7 @@
 //! 1. read what will go, and check that it is still what the plan expects;
 //! 2. write intents with pre-images to the state file, durably;
 //! 3. remove the points that are as they were read, and see them gone; a memory with another point by now stays;
-//! 4. remove the rows, in IMMEDIATE transactions that check once more;
+//! 4. remove the rows, in IMMEDIATE transactions that check once more: the rows, and who still exists;
 //! 5. give back the points of rows that changed meanwhile;
 //! 6. mark the intents as done.
 //!
@@ -25,7 +25,7 @@ use crate::plan::{Action, ActionKind, Reason, Tally, Unread};
 use crate::report::Applied;
 use crate::snapshot::SnapshotError;
 use crate::state::{self, StateError};
-use crate::store::rows::{OwnerBook, RowError};
+use crate::store::rows::{OwnerBook, OwnerWatch, RowError};
 use crate::store::space::SpaceError;
 use crate::store::vectors::{VectorError, VectorStore};
 use crate::store::{Stores, place};
@@ -81,16 +81,30 @@ impl Job<'_> {
     /// The owners, read anew, where one of the reasons is about them.
     fn owners_for(
         &self,
-        mut reasons: impl Iterator<Item = Reason>,
+        reasons: impl Iterator<Item = Reason>,
     ) -> Result<Option<OwnerBook>, RowError> {
-        let is_of_owner =
-            |reason| matches!(reason, Reason::OwnerDeleted { .. } | Reason::OwnerUnknown);
-        if reasons.any(is_of_owner) {
+        if any_of_owner(reasons) {
             self.stores.owners()
         } else {
             Ok(None)
         }
     }
+
+    /// The same, to be looked at once more when the rows are removed.
+    fn watch_owners_for(
+        &self,
+        reasons: impl Iterator<Item = Reason>,
+    ) -> Result<Option<OwnerWatch>, RowError> {
+        if any_of_owner(reasons) {
+            self.stores.watch_owners()
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+fn any_of_owner(mut reasons: impl Iterator<Item = Reason>) -> bool {
+    reasons.any(|reason| matches!(reason, Reason::OwnerDeleted { .. } | Reason::OwnerUnknown))
 }
 
 /// Applies a plan that the guard approved. What was done before an error is counted all the same.

@@ -35,7 +35,7 @@ pub mod vec0;
 pub mod vectors;
 
 use linked::{Entity, Linked};
-use rows::{OwnerBook, Partition, RowError, RowErrorKind, RowStore, Standing};
+use rows::{OwnerBook, OwnerWatch, Partition, RowError, RowErrorKind, RowStore, Standing};
 use sqlite::Access;
 use vectors::qdrant::QdrantVectors;
 use vectors::{VectorError, VectorStore};
@@ -207,6 +207,18 @@ impl Stores {
             return Ok(None);
         };
         OwnerBook::read(owners, Path::new(&self.config.rows.path)).map(Some)
+    }
+
+    /// The same, to be looked at again and again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::owners`].
+    pub fn watch_owners(&self) -> Result<Option<OwnerWatch>, RowError> {
+        let Some(owners) = &self.config.owners else {
+            return Ok(None);
+        };
+        OwnerWatch::begin(owners, Path::new(&self.config.rows.path)).map(Some)
     }
 
     /// The row databases. Where an owners table speaks for the tenants, only those that it knows are tenants: a folder

@@ -184,3 +184,76 @@ fn a_row_store_without_a_row_removes_no_point() {
         assert_eq!(world.all_points().len(), 20);
     }
 }
+
+/// The owner comes back after the last look at the owners before the rows are removed, in the file of the rows or in
+/// another one: the look that counts is under the lock.
+#[test]
+fn an_owner_who_comes_back_at_the_last_moment_keeps_everything() {
+    let own = "path = \"catalog.db\"\ntable = \"users\"";
+    for (in_own_file, is_absent, mode) in [
+        (false, false, "wal"),
+        (false, true, "delete"),
+        (true, false, "wal"),
+        (true, true, "wal"),
+    ] {
+        let mut world = World::new(Backend::Sqlite);
+        world
+            .rows()
+            .pragma_update(None, "journal_mode", mode)
+            .unwrap();
+        let users = if in_own_file {
+            world.configure("table = \"users\"", own);
+            open(&world.path("catalog.db"))
+        } else {
+            world.rows()
+        };
+        if in_own_file {
+            users
+                .execute_batch("CREATE TABLE users(id TEXT PRIMARY KEY, email, deleted_at INTEGER)")
+                .unwrap();
+        }
+        if is_absent {
+            world.configure("scope = \"user\"", "scope = \"user\"\nabsent = \"remove\"");
+        }
+        let gone = if is_absent { "NULL" } else { "1750000000" };
+        let insert = |name: &str, gone: &str| {
+            let sql = format!("INSERT OR REPLACE INTO users VALUES('{name}', '{name}', {gone})");
+            users.execute(&sql, []).unwrap();
+        };
+        world.user("ana", None);
+        world.user("zoe", None);
+        insert("ana", "NULL");
+        insert("zoe", gone);
+        for _ in 0..3 {
+            world.memory("ana", now(), None);
+            world.memory("zoe", now(), None);
+        }
+        if is_absent {
+            users
+                .execute("DELETE FROM users WHERE id = 'zoe'", [])
+                .unwrap();
+        }
+        let before = (world.all_points(), world.ids());
+        let child = world
+            .command(&["--run-now", "--json"])
+            .env("FAILPOINTS", "rows.before=1*sleep(4000)")
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Once the points are gone, the run looks at the owners, and stands still before it takes the lock.
+        while world.all_points().len() > 3 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        insert("zoe", "NULL");
+        let night = child.wait_with_output().unwrap();
+        let told = String::from_utf8(night.stdout).unwrap();
+        assert_eq!(
+            (world.all_points(), world.ids()),
+            before,
+            "{in_own_file} {is_absent} {mode}: {told}"
+        );
+        assert_eq!(night.status.code(), Some(3), "{told}");
+        world.night().expect(0).all_passes("idle");
+    }
+}

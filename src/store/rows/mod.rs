@@ -46,10 +46,10 @@ mod tests;
 
 pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
-pub use owners::{OwnerBook, Standing};
+pub use owners::{OwnerBook, OwnerWatch, Standing};
 pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
 pub use restore::{LeftReason, LeftRow, Restored, Return, Takeover};
-pub use writer::{Fate, Wanted, Writer};
+pub use writer::{Fate, StillSo, Wanted, Writer};
 
 use mapping::TENANT;
 use mirror::Mirror;

@@ -48,12 +48,19 @@ impl OwnerBook {
     /// When the file, table or a column is missing or cannot be read, when it names nobody ([`RowError::NoOwners`]),
     /// and when it names someone in a way that no namespace can spell.
     pub fn read(owners: &config::Owners, rows_path: &Path) -> Result<Self, RowError> {
+        Self::read_all(&Self::open(owners, rows_path)?, owners)
+    }
+
+    fn open(owners: &config::Owners, rows_path: &Path) -> Result<Connection, RowError> {
         let place = owners.path.as_deref();
-        let conn = open::reader(place.unwrap_or(rows_path)).map_err(|error| match place {
+        open::reader(place.unwrap_or(rows_path)).map_err(|error| match place {
             Some(_) => RowError::Owners(Box::new(error)),
             None => error,
-        })?;
-        let book = Self::read_from(&conn, owners).map_err(|error| match error {
+        })
+    }
+
+    fn read_all(conn: &Connection, owners: &config::Owners) -> Result<Self, RowError> {
+        let book = Self::read_from(conn, owners).map_err(|error| match error {
             RowError::NoTable { .. } | RowError::NoColumn { .. } | RowError::NoColumns { .. } => {
                 RowError::Owners(Box::new(error))
             }
@@ -156,6 +163,54 @@ impl OwnerBook {
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
+}
+
+/// The owners, looked at again and again: they are read anew when their database was written to since, and only then.
+#[derive(Debug)]
+pub struct OwnerWatch {
+    config: config::Owners,
+    conn: Connection,
+    /// Changes with every commit of others.
+    version: i64,
+    book: OwnerBook,
+}
+
+impl OwnerWatch {
+    /// Reads the owners for the first time.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerBook::read`].
+    pub fn begin(owners: &config::Owners, rows_path: &Path) -> Result<Self, RowError> {
+        let conn = OwnerBook::open(owners, rows_path)?;
+        // First: what is written after this is not taken for read.
+        let version = data_version(&conn)?;
+        Ok(Self {
+            book: OwnerBook::read_all(&conn, owners)?,
+            config: owners.clone(),
+            conn,
+            version,
+        })
+    }
+
+    /// The owners as they are now.
+    ///
+    /// # Errors
+    ///
+    /// As [`OwnerBook::read`].
+    pub fn look(&mut self) -> Result<&OwnerBook, RowError> {
+        let version = data_version(&self.conn)?;
+        if version != self.version {
+            self.book = OwnerBook::read_all(&self.conn, &self.config)?;
+            self.version = version;
+        }
+        Ok(&self.book)
+    }
+}
+
+fn data_version(conn: &Connection) -> Result<i64, RowError> {
+    conn.pragma_query_value(None, "data_version", |row| row.get(0))
+        .map_err(RowError::sqlite("read the owners"))
 }
 
 /// What an owner is looked up by: UUIDs in one spelling, since two programs rarely agree on theirs.

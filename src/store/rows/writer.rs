@@ -46,6 +46,9 @@ pub struct Wanted {
     pub behind: Vec<MemoryId>,
 }
 
+/// Says of each unit of a removal whether what it rests on still holds.
+pub type StillSo<'a> = &'a dyn Fn() -> Result<Vec<bool>, RowError>;
+
 /// What became of one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -189,22 +192,45 @@ impl Writer {
     /// When the file cannot be written; then nothing was removed, or only the first units of those that had to be
     /// removed one by one.
     pub fn delete_units(&mut self, units: &[Unit]) -> Result<Vec<Fate>, RowError> {
-        self.together_or_alone(units, Self::refresh, Self::delete_together)
+        self.delete_units_if(units, &|| Ok(vec![true; units.len()]))
     }
 
-    fn delete_together(&self, units: &[Unit]) -> Result<Vec<Fate>, RowError> {
+    /// The same, but for the units of which `still_so` says false. It is asked inside the transaction, when nobody else can
+    /// write to the file any more: what stands in other tables may speak against a removal, and is not compared here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::delete_units`]; also what `still_so` returns.
+    pub fn delete_units_if(
+        &mut self,
+        units: &[Unit],
+        still_so: StillSo<'_>,
+    ) -> Result<Vec<Fate>, RowError> {
+        let numbered: Vec<(usize, &Unit)> = units.iter().enumerate().collect();
+        let delete =
+            |writer: &Self, units: &[(usize, &Unit)]| writer.delete_together(units, still_so);
+        self.together_or_alone(&numbered, Self::refresh, delete)
+    }
+
+    fn delete_together(
+        &self,
+        units: &[(usize, &Unit)],
+        still_so: StillSo<'_>,
+    ) -> Result<Vec<Fate>, RowError> {
         let transaction = self.begin(TransactionBehavior::Immediate)?;
         self.require_bound()?;
         self.index_references(Scan::NewRows)?;
+        let still_so = still_so()?;
         let mut verdicts = Vec::with_capacity(units.len());
-        for unit in units {
+        for (number, unit) in units {
             verdicts.push(match self.compare(unit) {
+                _ if !still_so.get(*number).is_some_and(|so| *so) => Err(Fate::Changed),
                 Err(error) if refused(&error) => Err(Fate::Blocked),
                 verdict => verdict.map_err(RowError::sqlite("compare memories"))?,
             });
         }
         let mut fates = Vec::with_capacity(units.len());
-        for (unit, verdict) in units.iter().zip(verdicts) {
+        for ((_, unit), verdict) in units.iter().zip(verdicts) {
             fates.push(match verdict {
                 Ok(walk) => self.delete_unit(unit, &walk)?,
                 Err(fate) => fate,
@@ -227,7 +253,7 @@ impl Writer {
         &mut self,
         units: &[T],
         prepare: fn(&mut Self) -> Result<(), RowError>,
-        apply: fn(&Self, &[T]) -> Result<Vec<Fate>, RowError>,
+        apply: impl Fn(&Self, &[T]) -> Result<Vec<Fate>, RowError>,
     ) -> Result<Vec<Fate>, RowError> {
         let is_of_a_row = |error: &RowError| match error {
             RowError::Sqlite { source, .. } => refused(source),
