@@ -56,7 +56,7 @@ fn vacuum(
         Err(SpaceError::Interrupted) => done.interrupted = true,
         Err(error) if error.is_busy() => count(&mut done.skipped, ActionKind::Vacuum, 1),
         Err(error @ (SpaceError::TooLong { .. } | SpaceError::OfTheApplication)) => {
-            done.unread.push(Unread::of_error(&file.partition, &error))
+            done.unread.push(Unread::of_error(&file.partition, &error));
         }
         Err(error) => return Err(error.into()),
     }

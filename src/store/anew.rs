@@ -2,7 +2,8 @@
 //! application's own.
 //!
 //! Mechanics: VACUUM makes every table and index of the schema in an empty database and copies the rows of each table over.
-//! The same statements are made here in a database in memory, which has no rows, and those that copy are compiled only.
+//! The same tables and indexes are made here in a database in memory, without a row: a statement that would write one is
+//! compiled, and not run.
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ffi};
@@ -22,15 +23,14 @@ pub(super) fn obstacle(conn: &Connection) -> rusqlite::Result<Option<String>> {
     // As VACUUM does: text in double quotes is read again.
     empty.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, true)?;
     empty.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, true)?;
-    let make = |sql: &str| empty.execute_batch(sql);
-    let copy = |name: &str| {
-        let name = quoted(name);
-        let sql = format!("INSERT INTO {name} SELECT * FROM {name}");
+    let fill = |name: &str| {
+        let sql = format!("INSERT INTO {} DEFAULT VALUES", quoted(name));
         empty.prepare(&sql).map(drop)
     };
-    let made = tables.iter().chain(&indexes).map(|(_, sql)| make(sql));
-    let copied = tables.iter().map(|(name, _)| copy(name));
-    for result in made.chain(copied) {
+    let all = tables.iter().chain(&indexes);
+    let created = all.map(|(_, sql)| empty.execute_batch(sql));
+    let filled = tables.iter().map(|(name, _)| fill(name));
+    for result in created.chain(filled) {
         match result {
             Err(error) if is_of_the_application(&error) => return Ok(Some(message_of(error))),
             result => result?,
@@ -53,8 +53,11 @@ fn statements(conn: &Connection, kind: &str) -> rusqlite::Result<Vec<(String, St
 /// Whether `SQLite` refused a statement as such, and nothing was wrong with a file, a lock or a value: it wants a function or
 /// a collation that only the application has.
 pub(super) fn is_of_the_application(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error().map(|error| error.extended_code & 0xff);
-    code == Some(ffi::SQLITE_ERROR)
+    let error = match error {
+        rusqlite::Error::SqlInputError { error, .. } => Some(error),
+        other => other.sqlite_error(),
+    };
+    error.is_some_and(|error| error.extended_code & 0xff == ffi::SQLITE_ERROR)
 }
 
 fn message_of(error: rusqlite::Error) -> String {
