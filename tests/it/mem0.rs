@@ -74,7 +74,40 @@ struct Drifted {
     expired: BTreeSet<String>,
 }
 
-fn drifted() -> Drifted {
+/// How the keys of a payload are written.
+#[derive(Debug, Clone, Copy)]
+enum Spelling {
+    /// As Python does, and TypeScript does now.
+    Snake,
+    /// As older TypeScript did.
+    Camel,
+    /// One memory so, the next one otherwise: the client was replaced.
+    Mixed,
+}
+
+impl Spelling {
+    fn write(self, point: &mut NewPoint, number: usize) {
+        let is_camel = match self {
+            Self::Snake => false,
+            Self::Camel => true,
+            Self::Mixed => number % 2 == 1,
+        };
+        let payload = point.payload.as_object_mut().unwrap();
+        for (snake, camel) in [
+            ("user_id", "userId"),
+            ("agent_id", "agentId"),
+            ("run_id", "runId"),
+            ("created_at", "createdAt"),
+        ] {
+            if let Some(value) = payload.remove(snake) {
+                let key = if is_camel { camel } else { snake };
+                payload.insert(key.to_owned(), value);
+            }
+        }
+    }
+}
+
+fn drifted(spelling: Spelling) -> Drifted {
     let mut store = PointStore::at(&url(), &rest_url());
     store.create_any(Some("bm25"));
     let collection = store.collection().to_owned();
@@ -122,6 +155,9 @@ fn drifted() -> Drifted {
     let mut odd = expiring(0, 6002);
     odd["expiration_date"] = "next week".into();
     add(odd, &mut points);
+    for (number, point) in points.iter_mut().enumerate() {
+        spelling.write(point, number);
+    }
     store.put(&collection, &points);
 
     // What it links to, and what else is on the server.
@@ -160,11 +196,22 @@ fn gone(before: &Whole, after: &Whole) -> BTreeSet<String> {
 
 #[test]
 fn two_nights_bring_a_store_with_every_drift_to_none() {
+    two_nights(Spelling::Snake);
+}
+
+#[test]
+fn two_nights_do_so_in_the_spelling_of_older_typescript_and_in_both_at_once() {
+    for spelling in [Spelling::Camel, Spelling::Mixed] {
+        two_nights(spelling);
+    }
+}
+
+fn two_nights(spelling: Spelling) {
     let Drifted {
         store,
         copies,
         expired,
-    } = drifted();
+    } = drifted(spelling);
     let entities = store.collections[1].clone();
     let (before, linked) = (store.memories(), store.whole(&entities));
     let check = store.run(&["check", "--json"]);
