@@ -389,6 +389,34 @@ pub enum Role {
     Point,
 }
 
+impl Role {
+    /// The key of the configuration that says where it is read from.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Type => "type",
+            Self::CreatedAt => "created_at",
+            Self::UpdatedAt => "updated_at",
+            Self::LastUsedAt => "last_used_at",
+            Self::ConfirmedAt => "confirmed_at",
+            Self::ExpiresAt => "expires_at",
+            Self::ValidTo => "valid_to",
+            Self::DeletedAt => "deleted_at",
+            Self::Ttl => "ttl_days",
+            Self::SupersededBy => "superseded_by",
+            Self::Supersedes => "supersedes",
+            Self::Uses => "uses",
+            Self::Salience => "salience",
+            Self::Source => "source",
+            Self::Pinned => "pinned",
+            Self::Trust => "trust",
+            Self::ContentHash => "content_hash",
+            Self::Point => "point_id",
+        }
+    }
+}
+
 /// Makes stored text fit for a terminal: control characters (line breaks too) and the characters that reorder or
 /// hide text are replaced by spaces.
 #[must_use]

@@ -19,42 +19,88 @@ const VOLATILE: [&str; 9] = [
     "total_changes",
 ];
 
+/// Why a text is no expression that can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// It cannot stand between parentheses as one expression.
+    Form,
+    /// It says something else at the next look: the clock, or chance.
+    Volatile,
+}
+
 /// Whether a text can stand between parentheses as one expression: closed quotes and parentheses, no statement end, no
 /// comment, no numbered parameter, and nothing volatile: no clock (`'now'`, `datetime()`), no chance.
-pub(super) fn is_expression(text: &str) -> bool {
-    let mut depth = 0_u32;
+pub(super) fn check(text: &str) -> Result<(), Flaw> {
+    let mut open: Vec<Call<'_>> = Vec::new();
+    let mut word = "";
     let mut is_empty = true;
+    let mut is_volatile = false;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
-        is_empty &= c.is_whitespace();
+        if c.is_whitespace() {
+            continue;
+        }
+        is_empty = false;
         let next = chars.peek().map(|(_, next)| *next);
+        let called = std::mem::take(&mut word);
         match c {
             '\'' | '"' | '`' | '[' => {
-                let Some(inside) = quoted(text, at, &mut chars) else {
-                    return false;
-                };
-                if c == '\'' && inside.trim().eq_ignore_ascii_case("now") {
-                    return false;
+                let inside = quoted(text, at, &mut chars).ok_or(Flaw::Form)?;
+                is_volatile |= c == '\'' && inside.trim().eq_ignore_ascii_case("now");
+            }
+            '(' => open.push(Call {
+                function: called,
+                start: at + 1,
+                commas: 0,
+            }),
+            ')' => {
+                let call = open.pop().ok_or(Flaw::Form)?;
+                is_volatile |= call.is_volatile(&text[call.start..at]);
+            }
+            ',' => {
+                if let Some(call) = open.last_mut() {
+                    call.commas += 1;
                 }
             }
-            '(' if next == Some(')') => return false,
-            '(' => depth += 1,
-            ')' if depth == 0 => return false,
-            ')' => depth -= 1,
-            '-' if next == Some('-') => return false,
-            '/' if next == Some('*') => return false,
-            ';' | '?' => return false,
-            _ if c.is_control() && !c.is_whitespace() => return false,
+            '-' if next == Some('-') => return Err(Flaw::Form),
+            '/' if next == Some('*') => return Err(Flaw::Form),
+            ';' | '?' => return Err(Flaw::Form),
+            _ if c.is_control() => return Err(Flaw::Form),
             _ if is_word(c) => {
-                let word = &text[at..end_of_word(text, at, &mut chars)];
-                if VOLATILE.iter().any(|name| name.eq_ignore_ascii_case(word)) {
-                    return false;
-                }
+                word = &text[at..end_of_word(text, at, &mut chars)];
+                is_volatile |= VOLATILE.iter().any(|name| name.eq_ignore_ascii_case(word));
             }
             _ => {}
         }
     }
-    depth == 0 && !is_empty
+    if !open.is_empty() || is_empty {
+        return Err(Flaw::Form);
+    }
+    if is_volatile {
+        Err(Flaw::Volatile)
+    } else {
+        Ok(())
+    }
+}
+
+/// An open parenthesis.
+struct Call<'a> {
+    /// The word before it, empty where there is none.
+    function: &'a str,
+    /// Where its inside starts.
+    start: usize,
+    commas: usize,
+}
+
+impl Call<'_> {
+    /// Whether the call reads the clock: without any argument; or where it is given no time, but a format or a unit alone.
+    fn is_volatile(&self, inside: &str) -> bool {
+        let inside = inside.trim();
+        let units = ["'subsec'", "'subsecond'"];
+        let is_unit = units.iter().any(|unit| unit.eq_ignore_ascii_case(inside));
+        let is_format = self.function.eq_ignore_ascii_case("strftime");
+        inside.is_empty() || self.commas == 0 && (is_unit || is_format)
+    }
 }
 
 /// What stands between the quote at `at` and the next one like it; `None` when there is none.
@@ -94,8 +140,11 @@ mod tests {
             "m.is_random",
             "'it''s'",
             "m.a\n + 1",
+            "strftime('%s', m.at)",
+            "unixepoch(m.at, 'subsec')",
+            "m.unit = ('subsec ')",
         ] {
-            assert!(is_expression(good), "{good}");
+            assert_eq!(check(good), Ok(()), "{good}");
         }
         for bad in [
             "",
@@ -109,15 +158,25 @@ mod tests {
             "m.a = ?1",
             "'open",
             "\"open",
+            "m.a\0",
+        ] {
+            assert_eq!(check(bad), Err(Flaw::Form), "{bad}");
+        }
+        for volatile in [
             "datetime('now')",
             "datetime(' NOW ', '-1 day')",
             "date()",
+            "date ( )",
             "Random()",
             "random ( )",
+            "m.a < unixepoch ( ) - 5",
             "CURRENT_TIMESTAMP",
-            "m.a\0",
+            "strftime('%s')",
+            "m.a > strftime ( '%s,%f' ) - 1",
+            "unixepoch('subsec')",
+            "julianday( 'SubSecond' )",
         ] {
-            assert!(!is_expression(bad), "{bad}");
+            assert_eq!(check(volatile), Err(Flaw::Volatile), "{volatile}");
         }
     }
 }

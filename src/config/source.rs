@@ -10,7 +10,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::expression::is_expression;
+use super::expression::{self, Flaw};
 use super::{Encoding, Origin, Source, TimeFormat};
 
 /// What a role may say of its source.
@@ -39,6 +39,20 @@ impl Kind {
                 "\"column\", \"column:json($.key)\" or \"sql(EXPRESSION)\"; the column may not be optional"
             }
         }
+    }
+}
+
+/// What is allowed in the place of an expression that says something else at each look, for messages.
+const STEADY: &str = "an expression that says the same at every look, as long as nothing is written: without the clock \
+    ('now', CURRENT_TIMESTAMP, a time function that is given no time), chance (random()) and counts of changes";
+
+/// What is allowed in the place of this text, for messages.
+pub(super) fn allowed_for(text: &str, kind: Kind) -> &'static str {
+    let expression = text.strip_prefix("sql(").or(text.strip_prefix("sql?("));
+    let expression = expression.and_then(|rest| rest.rsplit_once(')'));
+    match expression.map(|(expression, _)| expression::check(expression)) {
+        Some(Err(Flaw::Volatile)) => STEADY,
+        _ => kind.allowed(),
     }
 }
 
@@ -92,7 +106,8 @@ fn column(text: &str) -> Option<(Origin, bool, &str)> {
 }
 
 fn sql(expression: &str) -> Option<Origin> {
-    is_expression(expression).then(|| Origin::Sql(expression.trim().to_owned()))
+    let is_sound = expression::check(expression).is_ok();
+    is_sound.then(|| Origin::Sql(expression.trim().to_owned()))
 }
 
 /// A path that SQLite can follow: below the root, so that it names something inside the value.

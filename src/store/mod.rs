@@ -29,6 +29,7 @@ pub mod obstacles;
 pub mod rows;
 pub mod space;
 pub mod sqlite;
+mod steady;
 pub mod swap;
 pub mod traces;
 pub mod vec0;

@@ -187,7 +187,8 @@ fn children(key: &Key, checks: &mut Checks) -> Vec<Child> {
 
 /// A source, or none where an empty string or nothing is written.
 fn source(key: &Key, kind: Kind, checks: &mut Checks) -> Option<Source> {
-    checks.value(key, None, kind.allowed(), |value| match value.as_str()? {
+    let allowed = source::allowed_for(key.text().unwrap_or_default(), kind);
+    checks.value(key, None, allowed, |value| match value.as_str()? {
         "" => Some(None),
         text => source::parse(text, kind).map(Some),
     })
@@ -284,7 +285,7 @@ pub(super) fn owners(
         id: checks.value(
             &raw.id,
             plain_source("id"),
-            Kind::Tenant.allowed(),
+            source::allowed_for(raw.id.text().unwrap_or_default(), Kind::Tenant),
             |value| source::parse(value.as_str()?, Kind::Tenant),
         ),
         deleted_at: source(&raw.deleted_at, Kind::Time, checks),

@@ -103,7 +103,7 @@ impl Mapping {
         }
         let tenant = match &rows.tenant {
             Some(source) => Some(
-                bind_source(conn, table, source)?
+                bind_source(conn, table, "tenant", source)?
                     .map_or_else(|| "NULL".to_owned(), |bound| bound.expression),
             ),
             None => None,
@@ -116,7 +116,7 @@ impl Mapping {
         }
         let mut roles = Vec::with_capacity(rows.roles.len());
         for (role, source) in &rows.roles {
-            if let Some(bound) = bind_source(conn, table, source)? {
+            if let Some(bound) = bind_source(conn, table, key_of(*role, rows), source)? {
                 roles.push(BoundRole {
                     role: *role,
                     ..bound
@@ -138,9 +138,9 @@ impl Mapping {
             readings,
             essence: essence(table, rows),
             id,
-            filter: bind_condition(conn, table, rows.filter.as_ref())?,
-            live: bind_condition(conn, table, rows.live.as_ref())?,
-            point: bind_condition(conn, table, rows.point.as_ref())?,
+            filter: bind_condition(conn, table, "where", rows.filter.as_ref())?,
+            live: bind_condition(conn, table, "live", rows.live.as_ref())?,
+            point: bind_condition(conn, table, "point", rows.point.as_ref())?,
             table: table.clone(),
             tenant,
             namespace: rows.namespace.clone(),
@@ -403,17 +403,21 @@ fn readings(
     table: &Table,
     rows: &config::Rows,
 ) -> Result<Vec<Reading>, RowError> {
-    let conditions = [&rows.tenant, &rows.filter, &rows.live, &rows.point];
+    let conditions = [
+        ("tenant", &rows.tenant),
+        ("where", &rows.filter),
+        ("live", &rows.live),
+        ("point", &rows.point),
+    ];
     let conditions = conditions
         .into_iter()
-        .flatten()
-        .map(|source| (source, true));
+        .filter_map(|(key, source)| Some((key, source.as_ref()?, true)));
     let roles = rows.roles.iter();
-    let sources = conditions.chain(roles.map(|(role, source)| (source, !is_of_use(*role))));
+    let roles = roles.map(|(role, source)| (key_of(*role, rows), source, !is_of_use(*role)));
     let mut readings = Vec::new();
-    for (source, is_essence) in sources {
+    for (key, source, is_essence) in conditions.chain(roles) {
         if matches!(source.origin, Origin::Sql(_))
-            && let Some(bound) = bind_source(conn, table, source)?
+            && let Some(bound) = bind_source(conn, table, key, source)?
         {
             readings.push(Reading {
                 expression: bound.expression,
@@ -422,6 +426,14 @@ fn readings(
         }
     }
     Ok(readings)
+}
+
+/// The key that says where a role is read from.
+fn key_of(role: Role, rows: &config::Rows) -> &'static str {
+    if role == Role::Ttl && rows.ttl_unit == Duration::from_mins(1) {
+        return "ttl_minutes";
+    }
+    role.key()
 }
 
 /// The columns, as the schema spells them, of everything about a memory but when and how often it was used.

@@ -80,9 +80,9 @@ impl OwnerBook {
         let named = std::iter::once(&config.id).chain(&config.deleted_at);
         let needed = named.filter(|source| !source.optional);
         require_columns(table, needed.filter_map(|source| source.column()))?;
-        let id = bind_source(conn, table, &config.id)?;
+        let id = bind_source(conn, table, "id", &config.id)?;
         let deleted_at = match &config.deleted_at {
-            Some(source) => bind_source(conn, table, source)?,
+            Some(source) => bind_source(conn, table, "deleted_at", source)?,
             None => None,
         };
         let sql = format!(
@@ -138,6 +138,16 @@ impl OwnerBook {
                 .latest()
                 .map_or(Standing::Living, |at| Standing::Deleted { at }),
         }
+    }
+
+    /// Whether a name is that of an owner with more behind it, set off by anything but a letter or a digit: `ana.bak`,
+    /// `ana-old`.
+    #[must_use]
+    pub fn is_named_after_one(&self, name: &str) -> bool {
+        let seams = name.char_indices().filter(|(_, c)| !c.is_alphanumeric());
+        seams
+            .map(|(at, _)| key(&name[..at]))
+            .any(|owner| self.owners.contains_key(owner.as_ref()))
     }
 
     /// The owners that were not marked deleted, in order, as the table spells them (UUIDs hyphenated).

@@ -11,6 +11,7 @@ use super::reader::message_of;
 use super::schema::{self, Table, quoted};
 use crate::config::{Origin, Source, TimeFormat};
 use crate::memory::Role;
+use crate::store::steady::unsteady;
 
 /// A role and where it is read from.
 #[derive(Debug)]
@@ -81,10 +82,11 @@ pub(super) fn require_columns<'a>(
     }
 }
 
-/// Binds a source. `None` when it is optional and the schema lacks it. The role is filled in by the caller.
+/// Binds the source of a key. `None` when it is optional and the schema lacks it. The role is filled in by the caller.
 pub(super) fn bind_source(
     conn: &Connection,
     table: &Table,
+    key: &str,
     source: &Source,
 ) -> Result<Option<BoundRole>, RowError> {
     let bound = |expression, column| BoundRole {
@@ -94,7 +96,7 @@ pub(super) fn bind_source(
         time: source.time.clone(),
     };
     let Some(column) = source.column() else {
-        return Ok(bind_sql(conn, table, source)?.map(|expression| bound(expression, None)));
+        return Ok(bind_sql(conn, table, key, source)?.map(|expression| bound(expression, None)));
     };
     if source.optional && table.column(column).is_none() {
         return Ok(None);
@@ -113,47 +115,65 @@ pub(super) fn bind_source(
 pub(super) fn bind_condition(
     conn: &Connection,
     table: &Table,
+    key: &str,
     source: Option<&Source>,
 ) -> Result<Option<String>, RowError> {
     let Some(source) = source else {
         return Ok(None);
     };
-    let bound = bind_source(conn, table, source)?;
+    let bound = bind_source(conn, table, key, source)?;
     Ok(bound.map(|bound| format!("(({}) IS TRUE)", bound.expression)))
 }
 
 /// The expression of a source that is one; `None` when it is none, or is optional and names what the schema lacks.
-fn bind_sql(conn: &Connection, table: &Table, source: &Source) -> Result<Option<String>, RowError> {
+fn bind_sql(
+    conn: &Connection,
+    table: &Table,
+    key: &str,
+    source: &Source,
+) -> Result<Option<String>, RowError> {
     let Origin::Sql(expression) = &source.origin else {
         return Ok(None);
     };
     let does_not_fit = |why: &str| {
         RowError::schema(format!(
-            "sql({expression}) does not fit table {:?}: {why}",
+            "{key} = sql({expression}) does not fit table {:?}: {why}",
             table.name
         ))
     };
-    match is_plain_expression(conn, table, expression) {
-        Ok(true) => Ok(Some(format!("({expression})"))),
-        Ok(false) => Err(does_not_fit("it is not read-only or has parameters")),
+    match look_at(conn, table, expression) {
+        Ok(Looks::Plain) => Ok(Some(format!("({expression})"))),
+        Ok(Looks::Odd) => Err(does_not_fit("it is not read-only or has parameters")),
+        Ok(Looks::Unsteady(what)) => Err(does_not_fit(&format!(
+            "{what} says something else at the next look, and every memory would look edited"
+        ))),
         Err(error) if source.optional && is_missing(&error) => Ok(None),
         Err(error) => Err(does_not_fit(&message_of(&error))),
     }
 }
 
+/// What an expression is.
+enum Looks {
+    /// One value, the same at every look.
+    Plain,
+    /// It writes, or has parameters.
+    Odd,
+    /// It says something else at the next look, because of this.
+    Unsteady(String),
+}
+
 /// Compiles an expression over one row, called `m`. It is one value, and that of the row itself: in a condition nothing
 /// can stand that would make one row of many, such as a bare `max(m.a)`.
-fn is_plain_expression(
-    conn: &Connection,
-    table: &Table,
-    expression: &str,
-) -> rusqlite::Result<bool> {
+fn look_at(conn: &Connection, table: &Table, expression: &str) -> rusqlite::Result<Looks> {
     let sql = format!(
         "SELECT 1 FROM {} AS m WHERE ({expression})",
         quoted(&table.name)
     );
     let statement = conn.prepare(&sql)?;
-    Ok(statement.parameter_count() == 0 && statement.readonly())
+    if statement.parameter_count() > 0 || !statement.readonly() {
+        return Ok(Looks::Odd);
+    }
+    Ok(unsteady(conn, &sql)?.map_or(Looks::Plain, Looks::Unsteady))
 }
 
 /// Whether a statement names a table or a column that is not there.

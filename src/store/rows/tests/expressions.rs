@@ -79,6 +79,38 @@ fn an_expression_that_may_be_missing_reads_as_null_and_another_one_stops() {
 }
 
 #[test]
+fn what_says_something_else_at_each_look_is_refused_by_its_key() {
+    const VIEWS: &str = "CREATE VIEW today AS SELECT date('now') AS day;
+        CREATE VIEW luck AS SELECT random() AS number;";
+    let world = || World::new(&format!("{SCHEMA} {VIEWS}"));
+    let refused = |world: World| world.try_reader().map(drop).unwrap_err().to_string();
+    for (role, text, said) in [
+        (
+            Role::Uses,
+            "sql(\"randomblob\"(4))",
+            "uses = sql(\"randomblob\"(4)) does not fit",
+        ),
+        (
+            Role::Salience,
+            "sql((SELECT number FROM luck))",
+            "salience = sql(",
+        ),
+        (
+            Role::ExpiresAt,
+            "sql?((SELECT day FROM today))",
+            "date() of the current time says something else at the next look",
+        ),
+    ] {
+        let error = refused(world().role(role, text));
+        assert!(error.contains(said), "{error}");
+    }
+    let mut filtered = world();
+    filtered.rows.filter = Some(source("sql(m.a > (SELECT number FROM luck))"));
+    let error = refused(filtered);
+    assert!(error.contains("where = sql("), "{error}");
+}
+
+#[test]
 fn a_memory_is_another_one_when_what_is_read_elsewhere_changes() {
     let world = World::new(SCHEMA)
         .tenant(OWNER)

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::config::VectorTable;
 use crate::store::composite;
+use crate::store::steady::unsteady;
 use crate::store::vectors::VectorError;
 
 use super::failed;
@@ -272,7 +273,11 @@ fn checked(connection: &Connection, table: &str, expression: &str) -> Result<Str
         .prepare(&sql)
         .map(|statement| statement.parameter_count() == 0 && statement.readonly());
     let why = match is_plain {
-        Ok(true) => return Ok(format!("({expression})")),
+        Ok(true) => match unsteady(connection, &sql) {
+            Ok(None) => return Ok(format!("({expression})")),
+            Ok(Some(what)) => format!("{what} says something else at the next look"),
+            Err(error) => error.to_string(),
+        },
         Ok(false) => "it is not read-only or has parameters".to_owned(),
         Err(rusqlite::Error::SqlInputError { msg, .. }) => msg,
         Err(error) => error.to_string(),
