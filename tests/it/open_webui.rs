@@ -312,6 +312,75 @@ fn a_collection_for_each_user() {
     nights(&site, &expected);
 }
 
+/// Users who are in no table: one with a collection alone, one with rows, too. Beside them, collections that only resemble
+/// those of a user.
+#[test]
+fn the_collection_of_an_unknown_user_is_swept_and_none_that_resembles_it() {
+    let ddl = presets::find("open-webui-collections").unwrap().ddl;
+    let site = Site::new("webui.db", ddl, "open-webui-collections", "");
+    let put = |name: &str, points: &[(Uuid, Value)]| {
+        site.collection(name, &[]);
+        site.put(name, points);
+    };
+    for of in 0..2 {
+        add_user(&site, of);
+        put(&own(of), &memories(&site, of, 10, None, false));
+    }
+    put(&own(7), &leftovers(7, 4, None));
+    put(&own(8), &memories(&site, 8, 3, None, false));
+    let resembling = [
+        format!("{}-old", own(0)),
+        format!("copy-of-{}", own(7)),
+        format!("open-webui_user-memories-{}", user(7)),
+        format!("open-webui-user-memory-{}", user(7)),
+        format!("Open-WebUI_user-memory-{}", user(7)),
+        "open-webui_user-memory".to_owned(),
+        "open-webui_user-memory-".to_owned(),
+    ];
+    for (number, name) in resembling.iter().enumerate() {
+        put(name, &leftovers(100 + number, 2, None));
+    }
+    let before = site.everything();
+    let first = site.night().expect(3);
+    assert!(site.everything() == before, "seen once: {first:#?}");
+    let unread = &first.pass("orphans")["unread"];
+    assert_eq!(unread.as_array().unwrap().len(), 1, "{first:#?}");
+    assert_eq!(unread[0]["partition"], format!("{}-old", user(0)));
+
+    // Nobody is proven to be gone while the table of users cannot be read, or names nobody.
+    let users = |sql: &str| site.rows().execute_batch(sql).unwrap();
+    for (away, back) in [
+        (
+            "ALTER TABLE user RENAME TO away",
+            "ALTER TABLE away RENAME TO user",
+        ),
+        (
+            "CREATE TABLE away AS SELECT * FROM user; DELETE FROM user",
+            "INSERT INTO user SELECT * FROM away; DROP TABLE away",
+        ),
+    ] {
+        users(away);
+        let night = site.at(21).night();
+        assert!(
+            [Some(1), Some(3), Some(10)].contains(&night.code),
+            "{night:#?}"
+        );
+        users(back);
+        assert!(site.everything() == before, "{away}: {night:#?}");
+    }
+
+    let night = site.at(22).night().expect(3);
+    let mut expected = before.1.clone();
+    for of in [7, 8] {
+        expected.get_mut(&own(of)).unwrap().clear();
+    }
+    assert!(site.points() == expected, "{night:#?}");
+    assert_eq!(row_ids(&site).len(), 20, "{night:#?}");
+    let run = night.objects("run")[0]["run"].as_str().unwrap().to_owned();
+    let undo = site.run(&["undo", &run, "--json"]).expect(0);
+    assert!(site.everything() == before, "{undo:#?}");
+}
+
 /// A collection that is missing is a user who is away: nothing of theirs goes, whatever the passes think of it.
 #[test]
 fn a_user_whose_collection_is_missing_keeps_everything() {

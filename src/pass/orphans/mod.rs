@@ -248,6 +248,15 @@ impl Sweep<'_> {
             if owner == Owner::Untouchable && !counted_only {
                 continue;
             }
+            if owner == Owner::Unknown && self.is_copy(&namespace) {
+                unread_points += points;
+                name_unread(
+                    plan,
+                    &namespace,
+                    "its collection is named after an owner, with more behind the name, so it is left alone: is it a copy?",
+                );
+                continue;
+            }
             let Some(partition) = self.partition_of(&namespace, owner, rows) else {
                 unread_points += points;
                 name_missing(plan, &namespace);
@@ -262,6 +271,14 @@ impl Sweep<'_> {
         }
         plan.found(Finding::UnreadNamespace, unread_points);
         swept
+    }
+
+    /// Whether the collection of a tenant whom nobody knows is more likely the copy of one that somebody made by hand.
+    fn is_copy(&self, namespace: &Namespace) -> bool {
+        let vectors = self.view.config().vectors.as_ref();
+        let has_collection = vectors.is_some_and(|vectors| vectors.spelling.is_some());
+        let owners = self.owners.as_ref().filter(|_| has_collection);
+        owners.is_some_and(|owners| owners.is_named_after_one(namespace.owner()))
     }
 
     /// The row database that would hold the rows of a namespace; `None` when it exists and was not read, or should
