@@ -401,7 +401,33 @@ pub struct Links {
     /// Where it is.
     pub points: Qdrant,
     /// The payload key of the list of ids.
-    pub key: String,
+    pub key: ListKey,
+}
+
+/// The payload key of a list, in each of its spellings; at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListKey(Vec<String>);
+
+impl ListKey {
+    /// Reads `"linked_memory_ids | linkedMemoryIds"`; `None` where a spelling is empty.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let spellings = text.split('|').map(|spelling| spelling.trim().to_owned());
+        let spellings: Vec<String> = spellings.collect();
+        let is_whole = spellings.iter().all(|spelling| !spelling.is_empty());
+        is_whole.then_some(Self(spellings))
+    }
+
+    /// The usual spelling.
+    #[must_use]
+    pub fn usual(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
+    /// The spellings, the usual one first.
+    pub fn spellings(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
 }
 
 /// A log of what became of memories.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::image::{PointImage, RowImage, SqlValue};
 use super::rows::{RowError, RowStore, mirror};
 use super::vectors::{VectorError, payload, qdrant};
-use crate::config::{self, Encoding, Origin, Source, TimeFormat};
+use crate::config::{self, Encoding, ListKey, Origin, Source, TimeFormat};
 use crate::memory::{MemoryId, Namespace, PointId, Role, Version};
 use crate::stop::Stop;
 
@@ -36,7 +36,7 @@ pub struct Entity {
 #[derive(Debug, Clone)]
 pub struct Linked {
     rows: RowStore,
-    key: String,
+    key: ListKey,
 }
 
 impl Linked {
@@ -100,10 +100,29 @@ impl Linked {
     }
 }
 
-/// The ids that a payload lists under a key; none where it has no such key.
-fn listed(text: &str, key: &str) -> Option<Vec<PointId>> {
+/// The ids that a payload lists under a key; none where it has no such key, and `None` where it has two spellings of it.
+fn listed(text: &str, key: &ListKey) -> Option<Vec<PointId>> {
     let payload: Map<String, Value> = serde_json::from_str(text).ok()?;
-    ids(payload::lookup(&payload, key).unwrap_or(&Value::Null))
+    let mut lists = key
+        .spellings()
+        .filter_map(|spelling| payload::lookup(&payload, spelling));
+    let list = lists.next().unwrap_or(&Value::Null);
+    lists.next().is_none().then(|| ids(list)).flatten()
+}
+
+/// The spelling of a key that a payload has; the usual one where it has none.
+fn spelling<'a>(payload: &Map<String, Value>, key: &'a ListKey) -> &'a str {
+    let is_there = |spelling: &&str| payload::lookup(payload, spelling).is_some();
+    key.spellings().find(is_there).unwrap_or(key.usual())
+}
+
+/// The spelling of a key that a copy of a point has.
+///
+/// # Errors
+///
+/// When the copy is damaged.
+pub fn spelling_of<'a>(image: &PointImage, key: &'a ListKey) -> Result<&'a str, VectorError> {
+    Ok(spelling(&qdrant::payload_of(image)?, key))
 }
 
 /// The ids of a list; `None` when it is none.
@@ -138,9 +157,9 @@ pub fn memory_of(point: &PointId) -> MemoryId {
 /// # Errors
 ///
 /// When the copy is damaged.
-pub fn list_of(image: &PointImage, key: &str) -> Result<Vec<Value>, VectorError> {
+pub fn list_of(image: &PointImage, key: &ListKey) -> Result<Vec<Value>, VectorError> {
     let payload = qdrant::payload_of(image)?;
-    Ok(match payload::lookup(&payload, key) {
+    Ok(match payload::lookup(&payload, spelling(&payload, key)) {
         Some(Value::Array(list)) => list.clone(),
         _ => Vec::new(),
     })
@@ -202,6 +221,10 @@ mod tests {
         value.as_array().unwrap().clone()
     }
 
+    fn key(text: &str) -> ListKey {
+        ListKey::parse(text).unwrap()
+    }
+
     fn memory(id: &str) -> MemoryId {
         MemoryId::Text(id.into())
     }
@@ -224,12 +247,44 @@ mod tests {
             (json!({"l": [A, [B]]}), None),
             (json!({"l": [A, "-1"]}), None),
         ] {
-            let found = listed(&payload.to_string(), "l").map(|ids| ids.len());
+            let found = listed(&payload.to_string(), &key("l")).map(|ids| ids.len());
             assert_eq!(found, expected, "{payload}");
         }
         let nested = json!({"m": {"l": [A]}}).to_string();
-        assert_eq!(listed(&nested, "m.l").unwrap(), [PointId::from_text(A)]);
-        assert_eq!(listed("no json", "l"), None);
+        assert_eq!(
+            listed(&nested, &key("m.l")).unwrap(),
+            [PointId::from_text(A)]
+        );
+        assert_eq!(listed("no json", &key("l")), None);
+    }
+
+    #[test]
+    fn a_key_is_found_in_each_of_its_spellings() {
+        let key = key("linked_ids | linkedIds");
+        for (payload, spelled, expected) in [
+            (json!({"linked_ids": [A, B]}), "linked_ids", Some(2)),
+            (json!({"linkedIds": [A]}), "linkedIds", Some(1)),
+            (json!({"linkedIds": 7}), "linkedIds", None),
+            (json!({}), "linked_ids", Some(0)),
+            // Which of the two is meant nobody can tell.
+            (
+                json!({"linked_ids": [A], "linkedIds": [B]}),
+                "linked_ids",
+                None,
+            ),
+            (
+                json!({"linked_ids": [A], "linkedIds": [A]}),
+                "linked_ids",
+                None,
+            ),
+        ] {
+            let found = listed(&payload.to_string(), &key).map(|ids| ids.len());
+            assert_eq!(found, expected, "{payload}");
+            assert_eq!(spelling(payload.as_object().unwrap(), &key), spelled);
+        }
+        for wrong in ["", "a |", "| a", "a || b"] {
+            assert_eq!(ListKey::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl Stores {
         let Some(links) = &self.config.links else {
             return Ok(None);
         };
-        match QdrantVectors::connect(&links.points, &links.key, stop.clone()) {
+        match QdrantVectors::connect(&links.points, links.key.usual(), stop.clone()) {
             Ok(lists) => Ok(Some(lists)),
             // The application makes it with the first of them.
             Err(error) if error.is_missing() => Ok(None),

@@ -6,7 +6,7 @@ use qdrant_peer::Peer;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use hypnos::config::{Env, parse};
+use hypnos::config::{Env, ListKey, parse};
 use hypnos::memory::PointId;
 use hypnos::stop::Stop;
 use hypnos::store::Stores;
@@ -21,6 +21,7 @@ use crate::support::{DAY, Output, vector};
 mod beside;
 mod emptied;
 mod restores;
+mod spellings;
 
 /// Longer than what is absent has to settle.
 const NIGHT: i64 = DAY;
@@ -497,9 +498,10 @@ fn a_list_is_written_on_the_condition_that_it_is_as_it_was() {
             .pop()
             .unwrap()
     };
+    let key = ListKey::parse("linked_memory_ids").unwrap();
     let relist = |now, only: String| {
         let list = vec![only.into()];
-        let ends = lists.relist("linked_memory_ids", &[Relist { now, list }]);
+        let ends = lists.relist(&key, &[Relist { now, list }]);
         ends.unwrap()[&point]
     };
     let stale = capture();

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::config::ListKey;
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{MemoryId, PointId};
 use crate::plan::{Action, ActionKind};
@@ -29,7 +30,7 @@ pub(super) use back::{fates, foresee, put_back};
 /// The collection of the points that list memories.
 pub(super) struct Lists<'a> {
     points: QdrantVectors,
-    key: &'a str,
+    key: &'a ListKey,
 }
 
 impl<'a> Lists<'a> {

@@ -3,7 +3,7 @@
 use crate::config::checks::Checks;
 use crate::config::raw;
 use crate::config::reader::Key;
-use crate::config::{Links, MemoryLog, PayloadFilter, Qdrant};
+use crate::config::{Links, ListKey, MemoryLog, PayloadFilter, Qdrant};
 
 /// Reads the links; `points` are those of the memories, where they are the rows.
 pub(super) fn links(
@@ -27,8 +27,17 @@ pub(super) fn links(
             filter: PayloadFilter::default(),
             ..points.clone()
         },
-        key: checks.text(&raw.key, "linked_memory_ids", "a payload key"),
+        key: list_key(&raw.key, checks)?,
     })
+}
+
+fn list_key(key: &Key, checks: &mut Checks) -> Option<ListKey> {
+    let allowed = "a payload key, or several spellings of one with | between them";
+    let read = ListKey::parse(&checks.text(key, "linked_memory_ids", allowed));
+    if read.is_none() {
+        checks.refuse(key, allowed);
+    }
+    read
 }
 
 /// Reads the log.

@@ -17,6 +17,7 @@ use qdrant_client::qdrant::{
 };
 use serde_json::Value;
 
+use crate::config::ListKey;
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::PointId;
 use crate::store::image::PointImage;
@@ -53,6 +54,8 @@ struct Open<'a> {
     change: &'a Relist,
     /// As it was last seen.
     then: Vec<Value>,
+    /// The key that it stands under.
+    key: &'a str,
 }
 
 impl QdrantVectors {
@@ -70,7 +73,7 @@ impl QdrantVectors {
     /// When the server did not confirm: then any of them may be set.
     pub fn relist(
         &self,
-        key: &str,
+        key: &ListKey,
         changes: &[Relist],
     ) -> Result<BTreeMap<PointId, Relisted>, VectorError> {
         let mut ends = BTreeMap::new();
@@ -80,7 +83,8 @@ impl QdrantVectors {
             if then == change.list {
                 ends.insert(change.now.id.clone(), Relisted::Done);
             } else {
-                open.push(Open { change, then });
+                let key = linked::spelling_of(&change.now, key)?;
+                open.push(Open { change, then, key });
             }
         }
         let mut waits = std::iter::once(Duration::ZERO).chain(LOOK_AGAIN);
@@ -92,7 +96,7 @@ impl QdrantVectors {
             };
             self.calls.wait(wait)?;
             hit(Failpoint::ListCompared)?;
-            in_batches(&open, self.whole_page(), |open| self.set(key, open))?;
+            in_batches(&open, self.whole_page(), |open| self.set(open))?;
             hit(Failpoint::ListConfirmed)?;
             open = self.look_again(key, open, &mut ends)?;
         }
@@ -102,7 +106,7 @@ impl QdrantVectors {
     /// Tells which lists are as they should be, gone, or somebody else's by now, and gives the others: a replica may lag.
     fn look_again<'a>(
         &self,
-        key: &str,
+        key: &ListKey,
         open: Vec<Open<'a>>,
         ends: &mut BTreeMap<PointId, Relisted>,
     ) -> Result<Vec<Open<'a>>, VectorError> {
@@ -129,10 +133,10 @@ impl QdrantVectors {
     }
 
     /// Sets each list where it is as it was last seen.
-    fn set(&self, key: &str, open: &[Open<'_>]) -> Result<(), Failure> {
-        match self.set_where(key, open, selector) {
+    fn set(&self, open: &[Open<'_>]) -> Result<(), Failure> {
+        match self.set_where(open, selector) {
             Err(Failure::Other(VectorError::MissingIndex { .. })) => {
-                self.set_where(key, open, |_, id, _| by_id(id))
+                self.set_where(open, |_, id, _| by_id(id))
             }
             set => set,
         }
@@ -140,16 +144,15 @@ impl QdrantVectors {
 
     fn set_where(
         &self,
-        key: &str,
         open: &[Open<'_>],
         selector: impl Fn(&str, qdrant::PointId, &[Value]) -> PointsSelector,
     ) -> Result<(), Failure> {
-        let (parent, leaf) = match key.rsplit_once('.') {
-            Some((parent, leaf)) => (Some(parent.to_owned()), leaf),
-            None => (None, key),
-        };
         let mut operations = Vec::with_capacity(open.len());
-        for Open { change, then } in open {
+        for Open { change, then, key } in open {
+            let (parent, leaf) = match key.rsplit_once('.') {
+                Some((parent, leaf)) => (Some(parent.to_owned()), leaf),
+                None => (None, *key),
+            };
             let copy = self.read_image(&change.now)?;
             let values = change.list.iter().cloned().map(Into::into).collect();
             let list = qdrant::Value {
@@ -159,7 +162,7 @@ impl QdrantVectors {
                 payload: HashMap::from([(leaf.to_owned(), list)]),
                 points_selector: convert::to_id(&change.now.id).map(|id| selector(key, id, then)),
                 shard_key_selector: copy.shard_key_selector,
-                key: parent.clone(),
+                key: parent,
             };
             operations.push(PointsUpdateOperation {
                 operation: Some(Operation::SetPayload(set)),
