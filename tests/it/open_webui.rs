@@ -34,13 +34,14 @@ fn add_user(site: &Site, number: usize) {
 /// The payload of a memory's point: older ones carry nothing but the time of their creation.
 fn payload(text: &str, path: Option<&str>, tenant: Option<&str>, is_old: bool) -> Value {
     let at = now() - 30 * DAY;
+    let embedded = path.map_or(text.to_owned(), |path| format!("{path}\n{text}"));
     let mut payload = match (is_old, path) {
-        (true, _) => json!({"text": text, "metadata": {"created_at": at}}),
+        (true, _) => json!({"text": embedded, "metadata": {"created_at": at}}),
         (false, None) => {
-            json!({"text": text, "metadata": {"created_at": at, "updated_at": at, "type": "context"}})
+            json!({"text": embedded, "metadata": {"created_at": at, "updated_at": at, "type": "context"}})
         }
         (false, Some(path)) => json!({
-            "text": format!("{path}\n{text}"),
+            "text": embedded,
             "metadata": {"created_at": at, "updated_at": at, "type": "context", "path": path},
         }),
     };
@@ -238,6 +239,61 @@ fn one_collection_for_all() {
         // Of the twelve users and the three removed ones.
         assert_eq!(drift["point_without_row"], 18 + 15, "{drift}");
         nights(&site, &expected);
+    }
+}
+
+/// Open WebUI itself takes the same words under another path, or of another type, for another memory; the text of a point
+/// begins with the path.
+#[test]
+fn the_same_words_under_two_paths_are_two_memories() {
+    for preset in ["open-webui", "open-webui-collections"] {
+        let site = Site::new("webui.db", presets::find(preset).unwrap().ddl, preset, "");
+        let collection = if preset == "open-webui" {
+            SHARED.to_owned()
+        } else {
+            own(1)
+        };
+        site.collection(&collection, &["tenant_id"]);
+        add_user(&site, 1);
+        let tenant = format!("user-memory-{}", user(1));
+        let at = now() - DAY;
+        let db = site.rows();
+        let put = |number: usize, kind: &str, path: Option<&str>, embedded: &str| {
+            let memory = id("memory", number);
+            let sql = "INSERT INTO memory(id, user_id, type, path, content, updated_at, created_at) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?6)";
+            let text = "see the list in the drawer";
+            db.execute(
+                sql,
+                params![memory.to_string(), user(1), kind, path, text, at],
+            )
+            .unwrap();
+            let mut payload = payload(text, path, Some(&tenant), false);
+            payload["text"] = json!(embedded);
+            site.put(&collection, &[(memory, payload)]);
+            memory.to_string()
+        };
+        let plain = "see the list in the drawer";
+        let below = |path: &str| format!("{path}\n{plain}");
+        let apart = [
+            put(1, "context", Some("work/taxes"), &below("work/taxes")),
+            put(2, "context", Some("home/garden"), &below("home/garden")),
+            put(3, "user", Some("home/garden"), &below("home/garden")),
+            put(4, "context", None, plain),
+            // Moved, and not embedded again: its point still says where it was.
+            put(5, "context", Some("home/attic"), &below("home/cellar")),
+        ];
+        let copy = put(6, "context", Some(""), plain);
+        let drift = site.drift(3);
+        assert_eq!(drift["stale_point"], 1, "{preset}: {drift}");
+        let night = site.night().expect(0);
+        assert_eq!(
+            night.pass("duplicates")["applied"],
+            json!({"delete": 1}),
+            "{preset}: {night:#?}"
+        );
+        let left = row_ids(&site);
+        let one_of_two = left.contains(&apart[3]) != left.contains(&copy);
+        assert!(one_of_two && left.len() == 5, "{preset}: {left:?}");
     }
 }
 
