@@ -99,7 +99,7 @@ pub fn look(request: &Request<'_>, env: &Env, stop: &Stop) -> Result<Proposal, F
     };
     let place = Where::of(request)?;
     match &place.rows {
-        Rows::Points => scene.points_alone(request, &place, None),
+        Rows::Points => scene.points_alone(&place, request.preset, None),
         Rows::File { path, first } => scene.database(request, &place, path, first),
     }
 }
@@ -145,7 +145,9 @@ impl Scene<'_> {
             Recognised::Presets(found) => {
                 let found = wanted(&found, request.preset)?;
                 if found.iter().all(|preset| preset.points_are_rows()) {
-                    return self.points_alone(request, place, Some(first));
+                    // The log tells whose points they are.
+                    let preset = found.first().map(|preset| preset.name);
+                    return self.points_alone(place, preset, Some(first));
                 }
                 let drafts = found
                     .into_iter()

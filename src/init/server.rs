@@ -9,7 +9,7 @@ use super::draft::{Draft, Keys, Points};
 use super::guess;
 use super::place::{self, Where};
 use super::shape;
-use super::{Proposal, Request, Scene};
+use super::{Proposal, Scene};
 use crate::config::fingerprint::Fit;
 use crate::config::presets::{self, Preset};
 use crate::config::{Backend, Qdrant};
@@ -68,8 +68,8 @@ impl Scene<'_> {
     /// A store whose points are the rows.
     pub(super) fn points_alone(
         &self,
-        request: &Request<'_>,
         place: &Where,
+        preset: Option<&str>,
         log: Option<&Path>,
     ) -> Result<Proposal, Failure> {
         let place::Points::Qdrant(url) = &place.points else {
@@ -87,7 +87,7 @@ impl Scene<'_> {
         let mut found = Vec::new();
         for name in &names {
             let payloads = payloads(&catalog, name)?;
-            found.extend(preset_of(&payloads, request.preset).map(|preset| (preset, name)));
+            found.extend(preset_of(&payloads, preset).map(|preset| (preset, name)));
         }
         match found[..] {
             [(preset, name)] => {

@@ -150,3 +150,64 @@ fn two_nights_leave_one_of_each_copy_and_everything_else() {
         assert_eq!(store.memories(), before, "{kind}");
     }
 }
+
+/// A person gets to know once what several passes saw, and nothing of times that no pass needs.
+#[test]
+fn check_says_once_what_is_of_nobody_and_misses_no_time() {
+    for kind in ["langchain", "llamaindex", "haystack"] {
+        let mut store = PointStore::at(&url(), &rest_url());
+        store.create_any(None);
+        let collection = store.collection().to_owned();
+        let timeless = |number: u32, owner: &Value| {
+            let mut payload = payload(kind, owner, &text(number), number);
+            for place in ["", "/metadata", "/meta"] {
+                let metadata = payload.pointer_mut(place).and_then(Value::as_object_mut);
+                if let Some(metadata) = metadata {
+                    let _ = metadata.remove("created_at");
+                }
+            }
+            NewPoint::new(id(number), payload, vector(number.into()))
+        };
+        let mut points: Vec<_> = (1..=20).map(|n| timeless(n, &json!("ana"))).collect();
+        points.push(timeless(21, &Value::Null));
+        store.put(&collection, &points);
+        store.configure(&format!("preset = \"{kind}\""), "");
+        let check = store.run(&["check", "--json"]).expect(3);
+        let check = &check.objects("check")[0];
+        assert_eq!(check["drift"]["unreadable_time"], 0, "{kind}: {check:#}");
+        let problems = check["problems"].as_array().unwrap();
+        assert_eq!(problems.len(), 1, "{kind}: {check:#}");
+    }
+}
+
+/// Of copies the one stays that says more of itself.
+#[test]
+fn the_copy_with_more_beside_its_text_stays() {
+    for kind in ["langchain", "llamaindex", "haystack"] {
+        for richer in [1, 2] {
+            let mut store = PointStore::at(&url(), &rest_url());
+            store.create_any(None);
+            let collection = store.collection().to_owned();
+            let points: Vec<_> = (1..=2)
+                .map(|number| {
+                    let mut payload = payload(kind, &json!("ana"), &text(9), 9);
+                    if number == richer {
+                        let place = match kind {
+                            "langchain" => "/metadata",
+                            "haystack" => "/meta",
+                            _ => "",
+                        };
+                        let metadata = payload.pointer_mut(place).unwrap();
+                        metadata["source"] = json!("a letter of the bank");
+                    }
+                    NewPoint::new(id(number), payload, vector(9))
+                })
+                .collect();
+            store.put(&collection, &points);
+            store.configure(&format!("preset = \"{kind}\""), "");
+            let night = store.night().expect(0);
+            let left: Vec<String> = store.memories().into_keys().collect();
+            assert_eq!(left, [id(richer)], "{kind}: {night:#?}");
+        }
+    }
+}

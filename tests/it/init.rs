@@ -475,8 +475,54 @@ fn a_log_of_mem0_leads_to_its_server() {
         1,
         "{check:#?}"
     );
+    // What a night takes is known to hypnos, though the log does not learn of it.
+    let live = "INSERT INTO history(id, memory_id, event, is_deleted) VALUES(?1, ?1, 'ADD', 0)";
+    for id in store.memories().into_keys() {
+        open(&log).execute(live, [id]).unwrap();
+    }
+    write(
+        &store.dir.path().join("hypnos.toml"),
+        &config.replace("first_run = \"report\"", ""),
+    );
+    let night = store.night().expect(0);
+    assert_eq!(
+        night.pass("duplicates")["applied"]["delete"],
+        4,
+        "{night:#?}"
+    );
+    let check = store.run(&["check", "--json"]);
+    assert_eq!(
+        check.objects("check")[0]["logged_without_point"],
+        1,
+        "{check:#?}"
+    );
     let alone = init(store.dir.path(), &["log.sqlite", "--force"]).expect(2);
     assert!(alone.stderr.contains("only a log"), "{alone:#?}");
+}
+
+/// Points of another system beside them are none of its memories.
+#[test]
+fn a_log_of_mem0_tells_which_collection_is_meant() {
+    let documents = json!({"page_content": "text", "metadata": {"user_id": "ana"}});
+    let (_peer, store) = own_server(&[("memories", mem0()), ("documents", documents)]);
+    let log = store.dir.path().join("history.db");
+    let ddl = presets::find("mem0-qdrant").unwrap().ddl;
+    open(&log).execute_batch(ddl).unwrap();
+    let found = init_server(&store, &["history.db", &store.url]).expect(0);
+    let line = &found.objects("init")[0];
+    assert_eq!(line["preset"], "mem0-qdrant", "{found:#?}");
+    assert_eq!(
+        line["points"],
+        format!("collection memories at {}", store.url)
+    );
+    let other = [
+        "history.db",
+        &store.url,
+        "--collection",
+        "documents",
+        "--force",
+    ];
+    let _ = init_server(&store, &other).expect(10);
 }
 
 #[test]

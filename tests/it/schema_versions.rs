@@ -83,10 +83,10 @@ impl Service {
         for id in 1..=70_i64 {
             let says = if id > 62 { id } else { (id - 1) % 60 };
             #[expect(clippy::cast_precision_loss, reason = "seconds of a test")]
-            let at = (now() - 50 * DAY) as f64 + 0.5;
+            let at = (now() - (50 - id % 7) * DAY) as f64 + 0.5;
             db.execute(
-                "INSERT INTO memories(id, content_hash, content, memory_type, metadata, created_at, updated_at)
-                 VALUES (?1, 'h-' || ?1, ?2, 'note', '{}', ?3, ?3)",
+                "INSERT INTO memories(id, content_hash, content, memory_type, metadata, created_at, updated_at, created_at_iso)
+                 VALUES (?1, 'h-' || ?1, ?2, 'note', '{}', ?3, ?3, strftime('%Y-%m-%dT%H:%M:%fZ', ?3, 'unixepoch'))",
                 params![id, format!("the service number {says} listens on its own port"), at],
             )
             .unwrap();
@@ -155,6 +155,10 @@ fn each_version_of_mcp_memory_service() {
             rows,
             "{version:?}"
         );
+        // Where the two times of a memory differ by a day, the service takes it for new.
+        let differs =
+            "SELECT count(*) FROM memories WHERE abs(created_at - unixepoch(created_at_iso)) > 1";
+        assert_eq!(store.number(differs), 0, "{version:?}");
         if version >= Service::Tombstones {
             let dead = "SELECT count(*) FROM memories WHERE deleted_at IS NOT NULL";
             assert_eq!(store.number(dead), tombstones, "{version:?}");

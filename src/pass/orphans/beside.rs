@@ -28,10 +28,16 @@ pub(super) fn look(
     if view.config().links.is_some() {
         mend(sweep, cx, ledger, plan)?;
     }
-    let logged = view.logged()?;
-    let is_gone = |id: &&String| !ledger.has(&PointId::from_text(id));
-    let gone = logged.iter().filter(is_gone).count();
-    plan.found(Finding::LoggedWithoutPoint, gone as u64);
+    let logged = view.logged()?.into_iter();
+    let mut gone: HashSet<PointId> = logged.map(|id| PointId::from_text(&id)).collect();
+    gone.retain(|id| !ledger.has(id));
+    if !gone.is_empty() {
+        // A log does not learn of what hypnos removed, and does not say whose it was.
+        let removed = view.removed()?.into_iter();
+        let removed: HashSet<PointId> = removed.map(|(id, _)| id).collect();
+        gone.retain(|id| !removed.contains(id));
+    }
+    plan.found(Finding::LoggedWithoutPoint, gone.len() as u64);
     Ok(())
 }
 
