@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::config;
+use crate::config::{self, Backend};
 use crate::guard::Census;
 use crate::memory::{MemoryId, Namespace, PointId, Version};
 use crate::pass::{Cx, PassError, PassName};
@@ -12,7 +12,7 @@ use crate::plan::{Plan, Sighting, Unread};
 use crate::snapshot::{Pair, Shelf, SnapshotError, current};
 use crate::state::{self, Compared, Gone, NamespaceHash, StateError, StateReader};
 use crate::stop::Stop;
-use crate::store::files::StoreFile;
+use crate::store::files::{StoreFile, same_file};
 use crate::store::linked::{self, Entity};
 use crate::store::rows::{self, OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
 use crate::store::space::{self, Space, SpaceError};
@@ -31,7 +31,8 @@ pub struct Health {
     pub journal_mode: String,
     /// The first damage that was found.
     pub damage: Option<String>,
-    /// Rows of any table that violate a foreign key; `None` when a key does not fit its parent table.
+    /// Rows of any table but that of the points that violate a foreign key; `None` when a key does not fit its parent
+    /// table.
     pub foreign_key_violations: Option<u64>,
 }
 
@@ -357,8 +358,16 @@ impl<'a> View<'a> {
             memories: census.by_namespace.values().sum::<u64>() + census.without_namespace,
             journal_mode: reader.journal_mode()?,
             damage: reader.integrity()?,
-            foreign_key_violations: reader.foreign_key_check()?,
+            foreign_key_violations: reader.foreign_key_check(self.points_in(partition))?,
         })
+    }
+
+    /// The table of the points, where it is in the file of the rows.
+    fn points_in(&self, partition: &Partition) -> Option<&str> {
+        match &self.config().vectors.as_ref()?.backend {
+            Backend::Sqlite(table) if same_file(&table.path, &partition.path) => Some(&table.table),
+            _ => None,
+        }
     }
 
     /// Plans over one snapshot of each row database in turn, one open at a time.

@@ -252,9 +252,10 @@ impl Report {
         for pass in passes.filter(|pass| pass.name().is_about_memories() || enabled(pass)) {
             match pass.decide(&view, cx) {
                 Ok(plan) => {
-                    report.take(&plan);
                     // A pass that is switched off still sees drift, but will do nothing about it.
-                    if pass.name().is_enabled(&stores.config.passes) && !plan.is_empty() {
+                    let is_on = pass.name().is_enabled(&stores.config.passes);
+                    report.take(&plan, is_on);
+                    if is_on && !plan.is_empty() {
                         report.backlog.insert(plan.pass, plan.counts());
                     }
                 }
@@ -268,11 +269,12 @@ impl Report {
         report
     }
 
+    /// Names a problem, once: several passes see the same.
     fn problem(&mut self, problem: impl Into<String>, advice: &'static str) {
-        self.problems.push(Problem {
-            problem: problem.into(),
-            advice,
-        });
+        let problem = problem.into();
+        if self.problems.iter().all(|known| known.problem != problem) {
+            self.problems.push(Problem { problem, advice });
+        }
     }
 
     fn drift(&mut self, kind: &'static str, count: u64) {
@@ -357,15 +359,16 @@ impl Report {
         }
     }
 
-    fn take(&mut self, plan: &Plan) {
+    /// Takes in what a pass sees, which may be switched off.
+    fn take(&mut self, plan: &Plan, is_on: bool) {
         for (finding, count) in &plan.findings {
             if *finding == Finding::LoggedWithoutPoint {
                 // A log is no truth: nothing is wrong with the store.
                 self.logged_without_point = Some(*count);
             } else if *finding == Finding::Unreadable {
-                // Several passes read the times of the same memory: it is one.
+                // Several passes read the times of the same memory: it is one. A pass that is off needs none.
                 let known = self.drift.entry("unreadable_time").or_default();
-                *known = (*known).max(*count);
+                *known = (*known).max(if is_on { *count } else { 0 });
             } else if let Some(kind) = Drift::of(*finding) {
                 self.drift(kind.as_str(), *count);
             } else if *finding == Finding::RuleMismatch {

@@ -137,6 +137,8 @@ fn langgraph() {
     let drift = &check.objects("check")[0]["drift"];
     assert_eq!(drift["point_without_row"], 6 * 4, "{check:#?}");
     assert_eq!(drift["unlinked_point"], stale, "{check:#?}");
+    // A vector whose row is gone breaks a foreign key, too: it is counted once.
+    assert_eq!(drift["foreign_key_violation"], 0, "{check:#?}");
     assert_eq!(
         drift["row_without_point"].as_u64().unwrap_or_default(),
         0,

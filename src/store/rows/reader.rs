@@ -274,18 +274,20 @@ impl Reader {
         Ok(u64::from(pages) * u64::from(size))
     }
 
-    /// How many rows of the whole file violate a foreign key, enforced or not. `None` when a key names columns of its
-    /// parent that are no key there, so that `SQLite` cannot check it.
+    /// How many rows of the whole file violate a foreign key, enforced or not; those of the table of `points` are points
+    /// without a row, and counted as such. `None` when a key names columns of its parent that are no key there, so that
+    /// `SQLite` cannot check it.
     ///
     /// # Errors
     ///
     /// When the file cannot be read.
-    pub fn foreign_key_check(&self) -> Result<Option<u64>, RowError> {
-        let sql = "SELECT count(*) FROM pragma_foreign_key_check";
+    pub fn foreign_key_check(&self, points: Option<&str>) -> Result<Option<u64>, RowError> {
+        let sql = "SELECT count(*) FROM pragma_foreign_key_check
+                   WHERE ?1 IS NULL OR \"table\" <> ?1 COLLATE NOCASE";
         match self
             .snapshot
             .conn
-            .query_row(sql, [], |row| count_at(row, 0))
+            .query_row(sql, [points], |row| count_at(row, 0))
         {
             Ok(count) => Ok(Some(count)),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => Ok(None),

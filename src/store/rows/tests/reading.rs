@@ -534,7 +534,11 @@ fn what_a_database_says_of_itself() {
     .role(Role::SupersededBy, "superseded_by");
     let reader = world.reader();
     assert_eq!(reader.journal_mode().unwrap(), "delete");
-    assert_eq!(reader.foreign_key_check().unwrap(), Some(1));
+    assert_eq!(reader.foreign_key_check(None).unwrap(), Some(1));
+    for (points, expected) in [("other", 1), ("Memories", 0)] {
+        let found = reader.foreign_key_check(Some(points)).unwrap();
+        assert_eq!(found, Some(expected), "{points}");
+    }
     assert_eq!(reader.integrity().unwrap(), None);
     assert_eq!(reader.snapshot(Snapshot::broken_chains).unwrap(), 1);
 }
