@@ -92,6 +92,8 @@ struct Report {
     /// Memories that live by the application's log, and have no point; only for a store with a log.
     #[serde(skip_serializing_if = "Option::is_none")]
     logged_without_point: Option<u64>,
+    /// Absences of rows and owners that no run has seen for long enough: what a night will remove, if they last.
+    settling: u64,
     /// What a run would do now.
     backlog: BTreeMap<PassName, Tally<ActionKind>>,
     problems: Vec<Problem>,
@@ -183,6 +185,7 @@ impl Report {
             vectors: None,
             drift: DRIFT.into_iter().map(|kind| (kind, 0)).collect(),
             logged_without_point: store.log.is_some().then_some(0),
+            settling: 0,
             backlog: BTreeMap::new(),
             problems: Vec::new(),
             unread: Vec::new(),
@@ -365,6 +368,8 @@ impl Report {
             if *finding == Finding::LoggedWithoutPoint {
                 // A log is no truth: nothing is wrong with the store.
                 self.logged_without_point = Some(*count);
+            } else if *finding == Finding::Settling {
+                self.settling += *count;
             } else if *finding == Finding::Unreadable {
                 // Several passes read the times of the same memory: it is one. A pass that is off needs none.
                 let known = self.drift.entry("unreadable_time").or_default();
@@ -494,6 +499,9 @@ impl Report {
                 "  {}",
                 explain(Finding::LoggedWithoutPoint, count)
             ));
+        }
+        if self.settling > 0 {
+            out.line(&format!("  {}", explain(Finding::Settling, self.settling)));
         }
         for (pass, tally) in &self.backlog {
             if let Some(counts) = counts(tally) {

@@ -235,9 +235,11 @@ fn shared(is_legacy: bool) -> (Site, Expected) {
 fn one_collection_for_all() {
     for is_legacy in [false, true] {
         let (site, expected) = shared(is_legacy);
-        let drift = site.drift(3);
-        // Of the twelve users and the three removed ones.
-        assert_eq!(drift["point_without_row"], 18 + 15, "{drift}");
+        let check = site.run(&["check", "--json"]).expect(3);
+        let check = &check.objects("check")[0];
+        // Of the twelve users and the three removed ones, two of whom have their rows still.
+        assert_eq!(check["drift"]["point_without_row"], 18 + 15, "{check}");
+        assert_eq!(check["settling"], 18 + 15 + 2 * 15, "{check}");
         nights(&site, &expected);
     }
 }
