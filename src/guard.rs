@@ -73,8 +73,8 @@ pub enum Limit {
     Store,
     /// Too large a share of a living owner's namespace.
     Namespace,
-    /// The store has not one memory, and ids would go from the lists beside it.
-    NoMemories,
+    /// Ids would go from lists of which not one is a memory's.
+    Unproven,
 }
 
 impl Refusal {
@@ -92,9 +92,9 @@ impl Refusal {
             (Limit::FirstRun, _) => {
                 format!("first run on this store: would remove {removing} of {of}")
             }
-            (Limit::NoMemories, _) => format!(
-                "there is not one memory, while {of} ids of memories are listed beside them: would take {removing} out"
-            ),
+            (Limit::Unproven, _) => {
+                format!("not one of the {of} ids in lists is a memory's: would take {removing} out")
+            }
             (_, Some(namespace)) => {
                 format!("would remove {removing} of the {of} in {namespace}")
             }
@@ -162,7 +162,7 @@ fn measure(plan: &Plan, census: &Census, bounds: Guard, consent: Consent) -> Opt
         Consent::FirstRun | Consent::Bounds => {}
     }
     if plan.unproven {
-        return refusal(Limit::NoMemories, &weight.store, None);
+        return refusal(Limit::Unproven, &weight.store, None);
     }
     let Share { rows, points, ids } = weight.store;
     let total = rows.0.max(points.0).max(ids.0);
@@ -466,7 +466,7 @@ mod tests {
             approve(plan, &census(&[("ana", 1000)]), bounds(), consent)
         };
         let refused = unproven(Consent::Bounds).unwrap_err().1;
-        assert_eq!(refused.limit, Limit::NoMemories);
+        assert_eq!(refused.limit, Limit::Unproven);
         assert!(unproven(Consent::Accepted).is_ok());
     }
 

@@ -14,6 +14,7 @@ use crate::state::{self, Compared, Gone, NamespaceHash, StateError, StateReader}
 use crate::stop::Stop;
 use crate::store::files::{StoreFile, same_file};
 use crate::store::linked::{self, Entity};
+use crate::store::rows::log::Logged;
 use crate::store::rows::{self, OwnerBook, Partition, Reader, RowError, Snapshot, Standing};
 use crate::store::space::{self, Space, SpaceError};
 use crate::store::vectors::{VectorError, VectorReader};
@@ -197,15 +198,15 @@ impl<'a> View<'a> {
         Ok(of_memory.collect())
     }
 
-    /// The memories that live by the application's log; none where there is no log.
+    /// Visits what the application's log says last of each memory; nothing where there is no log.
     ///
     /// # Errors
     ///
     /// When it cannot be read.
-    pub fn logged(&self) -> Result<Vec<String>, RowError> {
+    pub fn scan_log(&self, visit: &mut dyn FnMut(Logged)) -> Result<(), RowError> {
         match &self.config().log {
-            Some(log) => rows::log::alive(log),
-            None => Ok(Vec::new()),
+            Some(log) => rows::log::scan(log, visit),
+            None => Ok(()),
         }
     }
 

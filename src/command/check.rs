@@ -89,9 +89,9 @@ struct Report {
     vectors: Option<String>,
     /// Differences between the two halves, and inside the rows, by kind; all kinds are always there.
     drift: BTreeMap<&'static str, u64>,
-    /// Memories that live by the application's log, and have no point; only for a store with a log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logged_without_point: Option<u64>,
+    /// Where the application's log and the points differ, all kinds; none for a store without a log.
+    #[serde(flatten)]
+    of_log: BTreeMap<&'static str, u64>,
     /// Absences of rows and owners that no run has seen for long enough: what a night will remove, if they last.
     settling: u64,
     /// What a run would do now.
@@ -111,7 +111,7 @@ struct Report {
     exit: Exit,
 }
 
-const DRIFT: [&str; 10] = [
+const DRIFT: [&str; 11] = [
     "row_without_point",
     "point_without_row",
     "unlinked_point",
@@ -120,6 +120,7 @@ const DRIFT: [&str; 10] = [
     "broken_chain",
     "unreadable_time",
     "dead_link",
+    "stray_child",
     "foreign_key_violation",
     "corrupt_file",
 ];
@@ -151,6 +152,9 @@ fn advice(kind: &str) -> &'static str {
         "dead_link" => {
             "the orphans pass takes the ids out once they have settled; what names no owner, or is no list of ids, it leaves"
         }
+        "stray_child" => {
+            "no pass removes them: their memory may be in a backup or on another device; delete them by hand, with the agent stopped"
+        }
         "foreign_key_violation" => "see PRAGMA foreign_key_check; hypnos leaves them as they are",
         _ => "stop the agent, restore the file from a backup, and check it again",
     }
@@ -174,6 +178,12 @@ fn lists_to_mend(plan: &Plan) -> u64 {
     plan.actions.iter().filter(is_dead).count() as u64
 }
 
+/// Where the log of a store and its points can differ; nowhere without a log.
+fn kinds_of_log(store: &config::Store) -> BTreeMap<&'static str, u64> {
+    let kinds = Finding::OF_LOG.iter().filter(|_| store.log.is_some());
+    kinds.map(|kind| (kind.as_str(), 0)).collect()
+}
+
 impl Report {
     fn empty(store: &config::Store) -> Self {
         Self {
@@ -184,7 +194,7 @@ impl Report {
             journal_mode: None,
             vectors: None,
             drift: DRIFT.into_iter().map(|kind| (kind, 0)).collect(),
-            logged_without_point: store.log.is_some().then_some(0),
+            of_log: kinds_of_log(store),
             settling: 0,
             backlog: BTreeMap::new(),
             problems: Vec::new(),
@@ -365,9 +375,9 @@ impl Report {
     /// Takes in what a pass sees, which may be switched off.
     fn take(&mut self, plan: &Plan, is_on: bool) {
         for (finding, count) in &plan.findings {
-            if *finding == Finding::LoggedWithoutPoint {
+            if Finding::OF_LOG.contains(finding) {
                 // A log is no truth: nothing is wrong with the store.
-                self.logged_without_point = Some(*count);
+                self.of_log.insert(finding.as_str(), *count);
             } else if *finding == Finding::Settling {
                 self.settling += *count;
             } else if *finding == Finding::Unreadable {
@@ -416,8 +426,8 @@ impl Report {
         self.drift("dead_link", lists_to_mend(plan));
         if plan.unproven {
             self.problem(
-                "there is not one memory, while ids of memories are listed beside them",
-                "is it the right collection? every run refuses to take them out, and names the hash for --accept",
+                "not one of the ids in lists is a memory's",
+                "are they lists of these memories? every run refuses to take the ids out, and names the hash for --accept",
             );
         }
         for unread in &plan.unread {
@@ -494,11 +504,11 @@ impl Report {
             self.store,
             counted(self.memories, "memory", "memories")
         ));
-        if let Some(count) = self.logged_without_point.filter(|count| *count > 0) {
-            out.line(&format!(
-                "  {}",
-                explain(Finding::LoggedWithoutPoint, count)
-            ));
+        for finding in Finding::OF_LOG {
+            let count = self.of_log.get(finding.as_str()).copied();
+            if let Some(count) = count.filter(|count| *count > 0) {
+                out.line(&format!("  {}", explain(finding, count)));
+            }
         }
         if self.settling > 0 {
             out.line(&format!("  {}", explain(Finding::Settling, self.settling)));

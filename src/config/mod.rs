@@ -435,8 +435,8 @@ impl ListKey {
 pub struct MemoryLog {
     /// The database.
     pub path: PathBuf,
-    /// The query of the ids of the memories that live, by the log.
-    pub alive: String,
+    /// The query of what the log says last of each memory: its id, whether it was deleted, its text.
+    pub last: String,
 }
 
 /// A vector backend and how to reach it.

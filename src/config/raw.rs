@@ -307,8 +307,8 @@ section! {
         keys {
             /// The database.
             path,
-            /// The query of the ids of the memories that live.
-            alive,
+            /// The query of what it says last of each memory: the id, whether it was deleted, the text.
+            last,
         }
     }
 }

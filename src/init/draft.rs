@@ -213,7 +213,7 @@ impl Draft {
         if let Some(log) = &self.log {
             let _ = writeln!(
                 text,
-                "\n# What is counted, and no more: memories that only this log knows.\n[store.log]"
+                "\n# What is counted, and no more: where this log and the points differ.\n[store.log]"
             );
             let _ = writeln!(text, "path = {}", quoted(log));
             text.push_str(&self.overridden("log"));

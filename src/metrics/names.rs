@@ -271,11 +271,13 @@ pub enum Drift {
     UnreadableTime,
     /// A point of a collection of links that names a memory which is not there.
     DeadLink,
+    /// A row of another table that belongs to a memory which is not there.
+    StrayChild,
 }
 
 impl Drift {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::RowWithoutPoint,
         Self::PointWithoutRow,
         Self::UnlinkedPoint,
@@ -284,6 +286,7 @@ impl Drift {
         Self::BrokenChain,
         Self::UnreadableTime,
         Self::DeadLink,
+        Self::StrayChild,
     ];
 
     /// The stable name.
@@ -298,6 +301,7 @@ impl Drift {
             Self::BrokenChain => "broken_chain",
             Self::UnreadableTime => "unreadable_time",
             Self::DeadLink => "dead_link",
+            Self::StrayChild => "stray_child",
         }
     }
 
@@ -313,6 +317,7 @@ impl Drift {
             Self::BrokenChain => Finding::BrokenChain,
             Self::UnreadableTime => Finding::Unreadable,
             Self::DeadLink => Finding::DeadLink,
+            Self::StrayChild => Finding::StrayChild,
         }
     }
 

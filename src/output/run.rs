@@ -276,9 +276,25 @@ fn meaning(finding: Finding) -> (&'static str, &'static str) {
             "point lists memories that are not there, or nothing that can be read, and stays so for now",
             "points list memories that are not there, or nothing that can be read, and stay so for now",
         ),
+        Finding::StrayChild => (
+            "row of another table belongs to a memory that is not there",
+            "rows of other tables belong to memories that are not there",
+        ),
         Finding::LoggedWithoutPoint => (
             "memory lives by the application's log, and has no point",
             "memories live by the application's log, and have no point",
+        ),
+        Finding::PointWithoutLog => (
+            "memory is not in the application's log",
+            "memories are not in the application's log",
+        ),
+        Finding::LoggedDeleted => (
+            "memory is there, and was deleted by the application's log",
+            "memories are there, and were deleted by the application's log",
+        ),
+        Finding::LoggedOtherwise => (
+            "memory has another text than the application's log says last",
+            "memories have another text than the application's log says last",
         ),
         Finding::Settling => (
             "absence was seen too recently to be believed",

@@ -46,11 +46,27 @@ pub enum Finding {
     OverBudget,
     /// Points that list a memory which is not there, or whose list cannot be understood, and that stay so for now.
     DeadLink,
+    /// A row of another table that belongs to a memory which is not there, by what the configuration says: left alone.
+    StrayChild,
     /// Memories that live by the application's log, and have no point: left alone.
     LoggedWithoutPoint,
+    /// Memories of which the application's log knows nothing: left alone.
+    PointWithoutLog,
+    /// Memories that are there, and were deleted by the application's log: left alone.
+    LoggedDeleted,
+    /// Memories that have another text than the application's log says last: left alone.
+    LoggedOtherwise,
 }
 
 impl Finding {
+    /// Where the log of an application and its points can differ.
+    pub const OF_LOG: [Self; 4] = [
+        Self::LoggedWithoutPoint,
+        Self::PointWithoutLog,
+        Self::LoggedDeleted,
+        Self::LoggedOtherwise,
+    ];
+
     /// The stable name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -75,7 +91,11 @@ impl Finding {
             Self::Undated => "undated",
             Self::OverBudget => "over_budget",
             Self::DeadLink => "dead_link",
+            Self::StrayChild => "stray_child",
             Self::LoggedWithoutPoint => "logged_without_point",
+            Self::PointWithoutLog => "point_without_log",
+            Self::LoggedDeleted => "logged_deleted",
+            Self::LoggedOtherwise => "logged_otherwise",
         }
     }
 }

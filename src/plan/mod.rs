@@ -51,8 +51,8 @@ pub struct Plan {
     /// Why the pass could do only a part of what it does, in words an operator can act on: a store without vectors, a
     /// background so high that thresholds were raised.
     pub degraded: Vec<String>,
-    /// Whether it removes something on the word of a store in which there is nothing: only a person can tell that it is
-    /// not the wrong one.
+    /// Whether it removes something that looks gone only because nothing is there to compare with: a person has to say
+    /// that these are the right stores.
     pub unproven: bool,
 }
 

@@ -31,6 +31,7 @@ mod wording;
 
 pub use analysis::Analysis;
 pub use compare::{Comparison, Context, Disagreements, Frequencies, Possible};
+pub(crate) use fold::hash;
 pub use fold::letters;
 pub use guard::{Difference, Verdict, verdict};
 pub use lexicon::edition;

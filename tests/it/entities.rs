@@ -386,27 +386,6 @@ fn ben() -> Value {
 const AT_ONCE: &str = "[pass.orphans]\nsettle = \"0s\"\nmin_age = \"0s\"";
 
 #[test]
-fn nothing_is_taken_out_of_lists_of_which_not_one_fits() {
-    let foreign: Vec<NewPoint> = (1..=5)
-        .map(|number| entity(number, &json!([id(900 + number), id(800 + number)]), &ana()))
-        .collect();
-    let linked = small(&foreign, AT_ONCE);
-    let before = linked.entities();
-    let night = linked.store.night().expect(0);
-    let orphans = night.pass("orphans");
-    assert_eq!(orphans["outcome"], "idle", "{orphans:#}");
-    assert_eq!(orphans["findings"]["dead_link"], 5, "{orphans:#}");
-    assert!(
-        orphans["degraded"][0]
-            .as_str()
-            .unwrap()
-            .contains("not one id"),
-        "{orphans:#}"
-    );
-    assert_eq!(linked.entities(), before);
-}
-
-#[test]
 fn a_guard_holds_back_what_would_change_too_many_lists() {
     let mut entities: Vec<NewPoint> = (1..=60)
         .map(|number| entity(number, &json!([id(900 + number)]), &ana()))

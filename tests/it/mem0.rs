@@ -1,13 +1,15 @@
 //! mem0 2.2 on a Qdrant server, with every drift that such stores are known for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use hypnos::config::presets;
+use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::points_only::{NewPoint, PointStore, Whole};
 use crate::support::qdrant::{rest_url, url};
-use crate::support::{DAY, now, vector};
+use crate::support::{DAY, now, open, vector};
 
 const OWNERS: u32 = 12;
 const EACH: u32 = 45;
@@ -247,4 +249,117 @@ fn two_nights(spelling: Spelling) {
     let run = night.objects("run")[0]["run"].as_str().unwrap().to_owned();
     let _ = store.run(&["undo", &run, "--json"]).expect(0);
     assert_eq!(store.memories(), before);
+}
+
+/// The log of mem0, in the form of its Python or its TypeScript version.
+const LOGS: [&str; 2] = [
+    "CREATE TABLE history(id TEXT PRIMARY KEY, memory_id TEXT, old_memory TEXT, new_memory TEXT, event TEXT,
+       created_at DATETIME, updated_at DATETIME, is_deleted INTEGER, actor_id TEXT, role TEXT)",
+    "CREATE TABLE memory_history(id INTEGER PRIMARY KEY AUTOINCREMENT, memory_id TEXT NOT NULL, previous_value TEXT,
+       new_value TEXT, action TEXT, created_at TEXT, updated_at TEXT, is_deleted INTEGER)",
+];
+
+/// Writes down what became of a memory: `None` is that it was deleted.
+fn log(db: &Connection, table: &str, number: u32, texts: &[Option<&str>]) {
+    let sql = format!(
+        "INSERT INTO {table} VALUES (?1, ?2, NULL, ?3, ?4, NULL, NULL, ?5 {})",
+        if table == "history" {
+            ", NULL, NULL"
+        } else {
+            ""
+        }
+    );
+    for text in texts {
+        let event = if text.is_some() { "UPDATE" } else { "DELETE" };
+        let entries: i64 = db
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+                row.get(0)
+            })
+            .unwrap();
+        let values = params![entries, id(number), text, event, text.is_none()];
+        db.execute(&sql, values).unwrap();
+    }
+}
+
+/// A log says what it says: where it differs from the points is counted, and nothing is done about it.
+#[test]
+fn what_a_log_says_otherwise_is_counted_and_left() {
+    for ddl in LOGS {
+        let mut store = PointStore::at(&url(), &rest_url());
+        store.create_any(None);
+        let said = |number: u32, text: &str| {
+            let payload = json!({"data": text, "hash": format!("{number:032x}"), "user_id": "ana",
+                "created_at": "2026-06-01T10:00:00+00:00"});
+            NewPoint::new(id(number), payload, vector(number.into()))
+        };
+        let mut expired = said(6, "ana is in Rome until spring");
+        expired.payload["expiration_date"] = "2026-01-31".into();
+        let collection = store.collection().to_owned();
+        store.put(
+            &collection,
+            &[
+                said(1, "ana has a cat"),
+                said(2, "ana lives in Porto"),
+                said(3, "Ana plays chess."),
+                said(4, "ana drinks tea"),
+                said(5, "ana reads maps"),
+                expired,
+            ],
+        );
+        let (database, table) = if ddl.contains("TABLE history") {
+            ("history.db", "history")
+        } else {
+            ("vector_store.db", "memory_history")
+        };
+        let db = open(&store.dir.path().join(database));
+        db.execute_batch(ddl).unwrap();
+        log(
+            &db,
+            table,
+            1,
+            &[Some("ana has a dog"), Some("ana has a cat")],
+        );
+        log(&db, table, 2, &[Some("ana lives in Porto"), None]);
+        log(&db, table, 3, &[Some("Ana plays chess.")]);
+        // To a letter.
+        log(&db, table, 3, &[Some("ana plays chess")]);
+        log(&db, table, 5, &[None, Some("ana reads maps")]);
+        log(&db, table, 6, &[Some("ana is in Rome until spring")]);
+        log(&db, table, 7, &[Some("lost")]);
+        log(&db, table, 8, &[Some("deleted"), None]);
+        let last = presets::find("mem0-qdrant")
+            .unwrap()
+            .with_table("history", table);
+        let last = match last.iter().find(|(section, ..)| *section == "log") {
+            Some((_, key, query)) if table != "history" => format!("{key} = {query:?}\n"),
+            _ => String::new(),
+        };
+        let rest =
+            format!("[pass.review]\nenabled = false\n[store.log]\npath = {database:?}\n{last}");
+        store.configure("preset = \"mem0-qdrant\"", &rest);
+        let before = store.memories();
+        let check = store.run(&["check", "--json"]).expect(0);
+        let check = &check.objects("check")[0];
+        let expected = BTreeMap::from([
+            ("logged_without_point", 1),
+            ("point_without_log", 1),
+            ("logged_deleted", 1),
+            ("logged_otherwise", 1),
+        ]);
+        for (kind, count) in &expected {
+            assert_eq!(check[*kind], *count, "{table} {kind}: {check:#}");
+        }
+        let said = store.run(&["check"]).expect(0);
+        assert!(
+            said.stdout
+                .contains("another text than the application's log"),
+            "{said:#?}"
+        );
+        let night = store.night().expect(0);
+        let orphans = night.pass("orphans");
+        assert_eq!(orphans["outcome"], "idle", "{orphans:#}");
+        // The log does not hear of what hypnos removes, and that is no difference.
+        assert_eq!(orphans["findings"], json!(expected), "{orphans:#}");
+        assert_eq!(gone(&before, &store.memories()), [id(6)].into());
+    }
 }

@@ -167,11 +167,17 @@ fn mem0_legacy() {
         groups.iter().map(live_copies).sum::<usize>(),
         "{check:#?}"
     );
-    assert_eq!(
-        check.objects("check")[0]["logged_without_point"],
-        counts["history_alive_but_point_gone"],
-        "{check:#?}"
-    );
+    for (kind, count) in [
+        ("logged_without_point", "history_alive_but_point_gone"),
+        ("point_without_log", "points_without_history"),
+        ("logged_deleted", "point_back_after_delete_event"),
+        ("logged_otherwise", "point_text_differs_from_last_history"),
+    ] {
+        let found = &check.objects("check")[0][kind];
+        assert_eq!(*found, counts[count], "{kind}: {check:#?}");
+    }
+    let dead_links = &check.objects("check")[0]["drift"]["dead_link"];
+    assert_eq!(*dead_links, counts["entities_with_dead_links"]);
     let mut gone = two_nights_and_undo(&store);
     for ids in groups {
         assert_eq!(ids.difference(&gone).count(), 1, "{ids:?}");

@@ -249,6 +249,8 @@ fn mcp_memory_service() {
     }
     db.execute_batch(
         "INSERT INTO memory_graph(source_hash, target_hash) VALUES ('hash-16', 'hash-30'), ('hash-31', 'hash-17'), ('hash-32', 'hash-33');
+         -- What the application left of memories that it deleted; the last of them names two.
+         INSERT INTO memory_graph(source_hash, target_hash) VALUES ('hash-34', 'gone-1'), ('gone-1', 'hash-35'), ('gone-2', 'gone-1');
          COMMIT",
     )
     .unwrap();
@@ -259,6 +261,7 @@ fn mcp_memory_service() {
     let drift = &check.objects("check")[0]["drift"];
     assert_eq!(drift["row_without_point"], 4, "{check:#?}");
     assert_eq!(drift["point_without_row"], 6, "{check:#?}");
+    assert_eq!(drift["stray_child"], 3, "{check:#?}");
     let runs = store.nights();
     // Tombstones that are old enough, with what hangs on them; young ones stay.
     assert_eq!(
@@ -271,7 +274,9 @@ fn mcp_memory_service() {
     );
     assert_eq!(
         store.strings("SELECT source_hash FROM memory_graph"),
-        ["hash-32".to_owned()].into()
+        ["hash-32", "hash-34", "gone-1", "gone-2"]
+            .map(str::to_owned)
+            .into()
     );
     assert_eq!(
         store.number("SELECT count(*) FROM memory_embeddings WHERE rowid > 700"),
@@ -359,16 +364,18 @@ fn openmemory_cavira() {
             .unwrap();
         }
     }
-    db.execute_batch("COMMIT").unwrap();
+    db.execute_batch(
+        "INSERT INTO waypoints(src_id, dst_id, user_id, weight) VALUES ('m-900', 'm-1', NULL, 0.5), ('m-901', 'm-900', NULL, 0.5);
+         COMMIT",
+    )
+    .unwrap();
     drop(db);
 
     let before = store.whole();
     let check = store.run(&["check", "--json"]);
-    assert_eq!(
-        check.objects("check")[0]["drift"]["point_without_row"],
-        24,
-        "{check:#?}"
-    );
+    let drift = &check.objects("check")[0]["drift"];
+    assert_eq!(drift["point_without_row"], 24, "{check:#?}");
+    assert_eq!(drift["stray_child"], 2, "{check:#?}");
     let runs = store.nights();
     // Twenty say what another one says; two of them are somebody else's.
     assert_eq!(store.number("SELECT count(*) FROM memories"), 520 - 18);
@@ -377,7 +384,11 @@ fn openmemory_cavira() {
     assert_eq!(store.number(orphans), 0);
     let dangling = "SELECT count(*) FROM waypoints
          WHERE src_id NOT IN (SELECT id FROM memories) OR dst_id NOT IN (SELECT id FROM memories)";
-    assert_eq!(store.number(dangling), 0);
+    assert_eq!(
+        store.number(dangling),
+        2,
+        "those of before are counted and left"
+    );
     // No memory that stays lost a sector.
     let vectors =
         "SELECT count(*) FROM memories m WHERE 1 + CAST(substr(m.id, 3) AS INTEGER) % 3 <>

@@ -44,18 +44,18 @@ fn list_key(key: &Key, checks: &mut Checks) -> Option<ListKey> {
 pub(super) fn log(raw: &raw::Log, are_points: bool, checks: &mut Checks) -> Option<MemoryLog> {
     refuse_without_points(&raw.path, are_points, checks);
     let path = checks.optional_path(&raw.path).filter(|_| are_points)?;
-    if !raw.alive.is_given() {
+    if !raw.last.is_given() {
         checks.missing(
-            &raw.alive.field,
-            "a query of the ids of the memories that live",
+            &raw.last.field,
+            "a query of what the log says last of each memory: its id, whether it was deleted, its text",
         );
     }
     Some(MemoryLog {
         path,
-        alive: checks.text(
-            &raw.alive,
+        last: checks.text(
+            &raw.last,
             "",
-            "a query of the ids of the memories that live",
+            "a query of what the log says last of each memory: its id, whether it was deleted, its text",
         ),
     })
 }

@@ -1,45 +1,21 @@
-//! What stands beside points that are the rows: entities that list memories which are gone, and memories of which only a
-//! log knows.
+//! What stands beside points that are the rows: entities that list memories which are gone.
 //!
 //! A list is mended as points are dropped that have no row, see [`super`]: what hypnos removed itself is taken out at
-//! once, anything else when two runs at least `settle` apart saw it absent, and nothing on the word of a collection in
-//! which not one memory is that is listed. Where it has no memory at all, time tells nothing: only a person can, and the
-//! guard asks. Right before it is written, each memory is looked for again: one that was written after the points were
-//! read makes a list look dead.
+//! once, anything else when two runs at least `settle` apart saw it absent. Where not one listed id is a memory's, time
+//! tells nothing: it may be the wrong collection. Then a person is asked, by the guard, as soon as there is nothing left
+//! to do that is certain. Right before a list is written, each memory is looked for again: one that was written after the
+//! points were read makes a list look dead.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::ledger::Ledger;
 use super::{Owner, Sweep, is_past, signed};
 use crate::memory::{Namespace, PointId};
+use crate::pass::entities::Going;
 use crate::pass::{Cx, PassError, entities};
-use crate::plan::{Finding, Plan, Reason, Sighting};
+use crate::plan::{Action, Finding, Plan, Reason, Sighting};
 use crate::state::NamespaceHash;
 use crate::store::linked::Entity;
-
-/// Looks at what names a memory that is not among the points.
-pub(super) fn look(
-    sweep: &Sweep<'_>,
-    cx: &Cx<'_>,
-    ledger: &Ledger,
-    plan: &mut Plan,
-) -> Result<(), PassError> {
-    let view = sweep.view;
-    if view.config().links.is_some() {
-        mend(sweep, cx, ledger, plan)?;
-    }
-    let logged = view.logged()?.into_iter();
-    let mut gone: HashSet<PointId> = logged.map(|id| PointId::from_text(&id)).collect();
-    gone.retain(|id| !ledger.has(id));
-    if !gone.is_empty() {
-        // A log does not learn of what hypnos removed, and does not say whose it was.
-        let removed = view.removed()?.into_iter();
-        let removed: HashSet<PointId> = removed.map(|(id, _)| id).collect();
-        gone.retain(|id| !removed.contains(id));
-    }
-    plan.found(Finding::LoggedWithoutPoint, gone.len() as u64);
-    Ok(())
-}
 
 /// What an entity lists that is no memory.
 struct Dead<'a> {
@@ -56,72 +32,38 @@ struct Dead<'a> {
 enum Belief {
     /// Once it was seen absent for long enough.
     Settled,
-    /// When a person says so.
+    /// When a person says so: nothing shows that these are lists of these memories.
     Asked,
-    /// Not at all: nothing shows that these are lists of these memories.
-    Never,
+    /// Not yet: what is certain need not wait for a person.
+    Later,
 }
 
 /// Plans to take what is dead out of the lists of the entities.
-fn mend(sweep: &Sweep<'_>, cx: &Cx<'_>, ledger: &Ledger, plan: &mut Plan) -> Result<(), PassError> {
-    let view = sweep.view;
-    let entities = view.entities()?.unwrap_or_default();
-    let (going, mut removed) = (entities::going(plan), None);
-    let (mut dead, mut drops, mut left, mut is_any_live) = (Vec::new(), Vec::new(), 0, false);
-    for entity in &entities {
-        let owner = entity.namespace.as_ref().map(|owner| sweep.owner(owner));
-        if let Some(Owner::Deleted(at)) = owner {
-            drops.extend(entities::erase(entity, Reason::OwnerDeleted { at }));
-            continue;
-        }
-        let Some(list) = &entity.lists else {
-            left += 1;
-            continue;
-        };
-        let (live, gone): (Vec<&PointId>, Vec<_>) = list.iter().partition(|id| ledger.has(id));
-        is_any_live |= !live.is_empty();
-        let Some(namespace) = entity
-            .namespace
-            .as_ref()
-            .filter(|_| owner != Some(Owner::Leaving))
-        else {
-            left += u64::from(!gone.is_empty());
-            continue;
-        };
-        if !gone.is_empty() && removed.is_none() {
-            removed = Some(view.removed()?);
-        }
-        let hash = NamespaceHash::of(namespace);
-        let is_removed = |id: &PointId| {
-            let known: Option<&HashSet<_>> = removed.as_ref();
-            known.is_some_and(|known| known.contains(&(id.clone(), hash)))
-        };
-        let (mut buried, absent): (Vec<PointId>, Vec<_>) =
-            gone.into_iter().cloned().partition(is_removed);
-        let goes = |id: &&PointId| going.get(id) == Some(namespace);
-        buried.extend(live.into_iter().filter(|id| goes(id)).cloned());
-        dead.push(Dead {
-            entity,
-            namespace,
-            removed: buried,
-            absent,
-        });
+pub(super) fn mend(
+    sweep: &Sweep<'_>,
+    cx: &Cx<'_>,
+    ledger: &Ledger,
+    plan: &mut Plan,
+) -> Result<(), PassError> {
+    if sweep.view.config().links.is_none() {
+        return Ok(());
     }
+    let entities = sweep.view.entities()?.unwrap_or_default();
+    let Sorted {
+        mut dead,
+        drops,
+        mut left,
+        is_any_live,
+    } = sort(sweep, ledger, &entities::going(plan), &entities)?;
     keep_strangers(sweep, cx, &mut dead)?;
-    let absent = dead.iter().filter(|dead| !dead.absent.is_empty()).count() as u64;
-    let belief = match (ledger.rows, is_any_live) {
-        (0, _) => Belief::Asked,
-        (_, true) => Belief::Settled,
-        (_, false) => Belief::Never,
+    let is_certain = |dead: &Dead<'_>| !dead.removed.is_empty();
+    let is_idle = plan.actions.is_empty() && drops.is_empty() && !dead.iter().any(is_certain);
+    let belief = match (is_any_live, is_idle) {
+        (true, _) => Belief::Settled,
+        (false, true) => Belief::Asked,
+        (false, false) => Belief::Later,
     };
-    plan.unproven = belief == Belief::Asked && absent > 0;
-    if belief == Belief::Never && absent > 0 {
-        plan.degraded.push(format!(
-            "not one id that {absent} points of {:?} list is a memory's: is it the collection of these memories? what \
-             hypnos has not removed itself stays in their lists",
-            view.config().links.as_ref().map_or("", |links| &links.points.collection),
-        ));
-    }
+    plan.unproven = belief == Belief::Asked && !dead.is_empty();
     let mut seen = Vec::new();
     for dead in dead {
         left += u64::from(take_out(sweep, plan, &mut seen, belief, dead));
@@ -130,6 +72,70 @@ fn mend(sweep: &Sweep<'_>, cx: &Cx<'_>, ledger: &Ledger, plan: &mut Plan) -> Res
     plan.found(Finding::DeadLink, left);
     plan.sightings.get_or_insert_default().extend(seen);
     Ok(())
+}
+
+/// The entities, by what is to be done about each.
+#[derive(Default)]
+struct Sorted<'a> {
+    dead: Vec<Dead<'a>>,
+    /// Those that go with their owner.
+    drops: Vec<Action>,
+    /// How many have something dead that stays.
+    left: u64,
+    /// Whether one id at least is a memory's.
+    is_any_live: bool,
+}
+
+/// Holds the lists of the entities against the memories; `going` are those that this plan removes.
+fn sort<'a>(
+    sweep: &Sweep<'_>,
+    ledger: &Ledger,
+    going: &Going,
+    entities: &'a [Entity],
+) -> Result<Sorted<'a>, PassError> {
+    let mut sorted = Sorted::default();
+    let mut removed: Option<HashSet<(PointId, NamespaceHash)>> = None;
+    for entity in entities {
+        let owner = entity.namespace.as_ref().map(|owner| sweep.owner(owner));
+        if let Some(Owner::Deleted(at)) = owner {
+            let drop = entities::erase(entity, Reason::OwnerDeleted { at });
+            sorted.drops.extend(drop);
+            continue;
+        }
+        let Some(list) = &entity.lists else {
+            sorted.left += 1;
+            continue;
+        };
+        let (live, gone): (Vec<&PointId>, Vec<_>) = list.iter().partition(|id| ledger.has(id));
+        sorted.is_any_live |= !live.is_empty();
+        let Some(namespace) = entity
+            .namespace
+            .as_ref()
+            .filter(|_| owner != Some(Owner::Leaving))
+        else {
+            sorted.left += u64::from(!gone.is_empty());
+            continue;
+        };
+        if !gone.is_empty() && removed.is_none() {
+            removed = Some(sweep.view.removed()?);
+        }
+        let hash = NamespaceHash::of(namespace);
+        let is_removed = |id: &PointId| {
+            let known = removed.as_ref();
+            known.is_some_and(|known| known.contains(&(id.clone(), hash)))
+        };
+        let (mut buried, absent): (Vec<PointId>, Vec<_>) =
+            gone.into_iter().cloned().partition(is_removed);
+        let goes = |id: &&PointId| going.get(id) == Some(namespace);
+        buried.extend(live.into_iter().filter(|id| goes(id)).cloned());
+        sorted.dead.push(Dead {
+            entity,
+            namespace,
+            removed: buried,
+            absent,
+        });
+    }
+    Ok(sorted)
 }
 
 /// Leaves what is the id of a point of another kind in the same collection, and lists in which nothing else is dead.
@@ -172,7 +178,7 @@ fn take_out(
         let goes = match belief {
             Belief::Asked => true,
             Belief::Settled => has_settled(sweep, &sighting),
-            Belief::Never => false,
+            Belief::Later => false,
         };
         if goes {
             reason = Reason::MemoryGone;

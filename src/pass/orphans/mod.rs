@@ -37,6 +37,7 @@ use rows::RowsRead;
 
 mod beside;
 pub mod ledger;
+mod logged;
 mod rows;
 
 /// Points that are read in the time that a call takes, about.
@@ -62,7 +63,8 @@ impl Pass for Orphans {
         };
         let mut plan = Plan::new(view.name(), PassName::Orphans);
         let rows = sweep.read_rows(cx, &mut plan)?;
-        beside::look(&sweep, cx, &rows.ledger, &mut plan)?;
+        beside::mend(&sweep, cx, &rows.ledger, &mut plan)?;
+        logged::compare(&sweep, &rows.ledger, &mut plan)?;
         let of_rows = rows.sightings.clone();
         // A point that is its own row lacks none.
         if let (Some(vectors), Some(config), false) = (

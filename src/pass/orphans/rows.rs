@@ -57,6 +57,7 @@ impl Sweep<'_> {
                 } = self.read_partition(snapshot)?;
                 candidates.retain(|candidate| !self.view.is_gone(&partition.name, &candidate.id));
                 let broken = snapshot.broken_chains()?;
+                let strays = snapshot.strays()?;
                 let targets =
                     removal::with_history(snapshot, partition, candidates, &mut plan.findings)?;
                 plan.actions.extend(
@@ -66,6 +67,7 @@ impl Sweep<'_> {
                 );
                 plan.found(Finding::WithoutNamespace, ledger.without_namespace);
                 plan.found(Finding::BrokenChain, broken);
+                plan.found(Finding::StrayChild, strays);
                 plan.found(Finding::Settling, settling);
                 rows.sightings.extend(sightings);
                 rows.living.extend(living);

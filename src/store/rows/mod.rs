@@ -36,6 +36,7 @@ mod restore;
 mod schema;
 mod scrub;
 mod source;
+mod strays;
 mod text_index;
 pub mod time;
 mod value;

@@ -18,7 +18,7 @@ use super::mapping::{Mapping, Namespaces};
 use super::marks::Marks;
 use super::schema::Table;
 use super::text_index::TextIndex;
-use super::{Partition, RowError, open, schema};
+use super::{Partition, RowError, open, schema, strays};
 use crate::config;
 use crate::memory::{Memory, MemoryId, Namespace, Role, Version};
 use crate::plan::Expected;
@@ -41,6 +41,8 @@ pub(super) struct Bound {
     pub(super) dependents: Dependents,
     /// The text indexes that hypnos keeps.
     pub(super) text_indexes: Vec<TextIndex>,
+    /// The query of how many rows belong to memories that are not there.
+    strays_sql: Option<String>,
     /// The schema cookie for which it holds.
     pub(super) cookie: i64,
 }
@@ -56,11 +58,13 @@ impl Bound {
         let tables = schema::tables(conn)?;
         let mapping = Mapping::bind(conn, &tables, rows, tenant)?;
         let text_indexes = TextIndex::read(conn, &tables)?;
+        let strays_sql = strays::count_sql(&tables, &mapping.table, rows);
         let dependents = Dependents::read(conn, tables, &mapping, rows)?;
         Ok(Self {
             mapping,
             dependents,
             text_indexes,
+            strays_sql,
             cookie,
         })
     }
@@ -605,6 +609,20 @@ impl Snapshot {
         self.conn
             .query_row(&sql, [], |row| count_at(row, 0))
             .map_err(RowError::sqlite("count broken chains"))
+    }
+
+    /// How many rows of other tables belong to a memory that is not there, by what the configuration says of them.
+    ///
+    /// # Errors
+    ///
+    /// When a table cannot be read.
+    pub fn strays(&self) -> Result<u64, RowError> {
+        let Some(sql) = &self.bound().strays_sql else {
+            return Ok(0);
+        };
+        self.conn
+            .query_row(sql, [], |row| count_at(row, 0))
+            .map_err(RowError::sqlite("count rows without a memory"))
     }
 }
 

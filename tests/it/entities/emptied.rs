@@ -1,4 +1,4 @@
-//! A collection in which there is no memory any more, and lists of memories beside it.
+//! Lists of which not one id is a memory's: of a collection that is empty, or of another one.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn nothing_is_taken_out_on_the_word_of_an_empty_collection_until_a_person_agrees
         let orphans = output.pass("orphans");
         assert_eq!(orphans["outcome"], "refused", "{orphans:#}");
         let refusal = &orphans["refusal"];
-        assert_eq!(refusal["limit"], "no_memories", "{orphans:#}");
+        assert_eq!(refusal["limit"], "unproven", "{orphans:#}");
         // Of the four ids that can be read.
         let figures = (&refusal["removing"], &refusal["of"]);
         assert_eq!(figures, (&3.into(), &3.into()), "{orphans:#}");
@@ -40,7 +40,7 @@ fn nothing_is_taken_out_on_the_word_of_an_empty_collection_until_a_person_agrees
         assert_eq!(linked.entities(), before);
     }
     let dry = store.run(&["--dry-run"]);
-    let said = "there is not one memory, while 3 ids of memories are listed beside them";
+    let said = "not one of the 3 ids in lists is a memory";
     assert!(dry.stdout.contains(said), "{dry:#?}");
     assert!(dry.stdout.contains(&accept), "{dry:#?}");
     let check = store.run(&["check"]).expect(3);
@@ -105,4 +105,46 @@ fn lists_of_what_hypnos_removed_are_mended_in_a_store_that_is_empty() {
         "{night:#?}"
     );
     assert!(linked.entities().is_empty());
+}
+
+#[test]
+fn nothing_is_taken_out_of_lists_of_which_not_one_fits_until_a_person_agrees() {
+    let foreign: Vec<NewPoint> = (1..=5)
+        .map(|number| entity(number, &json!([id(900 + number), id(800 + number)]), &ana()))
+        .collect();
+    let linked = small(&foreign, AT_ONCE);
+    let before = linked.entities();
+    let night = linked.store.night().expect(3);
+    assert_eq!(night.pass("ttl")["applied"], json!({"delete": 2}));
+    let refusal = &night.pass("orphans")["refusal"];
+    assert_eq!(refusal["limit"], "unproven", "{night:#?}");
+    let figures = (&refusal["removing"], &refusal["of"]);
+    assert_eq!(figures, (&10.into(), &10.into()), "{night:#?}");
+    assert_eq!(linked.entities(), before);
+    let accept = refusal["accept"].as_str().unwrap();
+    let _ = linked
+        .store
+        .run(&["--run-now", "--accept", accept])
+        .expect(0);
+    assert!(linked.entities().is_empty());
+}
+
+/// What is certain does not wait for a person who is asked about the rest.
+#[test]
+fn what_hypnos_removed_goes_before_anybody_is_asked() {
+    let lists = [json!([id(5)]), json!([id(99)])];
+    let linked = small(&[], "");
+    let _ = linked.store.night().expect(0);
+    let numbered = (1..).zip(&lists);
+    let entities: Vec<NewPoint> = numbered.map(|(n, list)| entity(n, list, &ana())).collect();
+    linked.store.put(&linked.entities, &entities);
+    let night = linked.store.night().expect(3);
+    let orphans = night.pass("orphans");
+    assert_eq!(orphans["outcome"], "partial", "{orphans:#}");
+    assert_eq!(orphans["applied"], json!({"drop_entity": 1}), "{orphans:#}");
+    assert_eq!(orphans["residue"], json!({"drop_entity": 1}), "{orphans:#}");
+    assert_eq!(linked.lists(), [(entity_id(2), lists[1].clone())].into());
+    let refusal = linked.store.night().expect(3).pass("orphans")["refusal"].clone();
+    assert_eq!(refusal["limit"], "unproven", "{refusal:#}");
+    assert_eq!(linked.lists().len(), 1);
 }
