@@ -321,6 +321,9 @@ pub enum SnapshotVerb {
         /// When the present state cannot be copied: keep its files beside the new ones instead
         #[arg(long)]
         no_safety_pair: bool,
+        /// Also when the state is lost that knows what was removed since: owners who were erased come back
+        #[arg(long)]
+        without_state: bool,
     },
     /// Read pairs again to the last byte, and count what is in them
     Verify {

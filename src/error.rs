@@ -150,6 +150,7 @@ impl From<&SnapshotError> for Failure {
             SnapshotError::NoPair { .. } => Exit::Usage,
             SnapshotError::OpenIntents { .. }
             | SnapshotError::Foreign(_)
+            | SnapshotError::StateLost { .. }
             | SnapshotError::Half {
                 source: CopyError::InUse { .. },
                 ..

@@ -90,6 +90,7 @@ pub fn restore(
             now: options.now,
             bring_back: how.bring_back,
             keep_old: how.keep_old,
+            without_state: how.without_state,
             cx: *cx,
         })
         .map_err(|error| Failure::from(&error).while_doing("restore the pair"))
@@ -103,4 +104,6 @@ pub struct How {
     pub bring_back: bool,
     /// Without a pair of the present state: its files are kept beside the new ones.
     pub keep_old: bool,
+    /// Also where the state that knows what was removed after the pair was taken is lost.
+    pub without_state: bool,
 }

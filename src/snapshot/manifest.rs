@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::SnapshotError;
 use crate::clock::Timestamp;
 use crate::durable;
+use crate::state::Bookmark;
 use crate::store::copies::{CopiedFile, CopiedPoints, Count, hex};
 use crate::store::database::Stamp;
 use crate::store::identity::Identity;
@@ -42,7 +43,7 @@ pub struct Manifest {
     pub hypnos: String,
     /// The version of SQLite.
     pub sqlite: String,
-    /// The instant of the run: what was removed at it or later is not in the pair's past.
+    /// The instant of the run.
     pub taken_at: Timestamp,
     /// When the first copy was begun.
     pub begun_at: Timestamp,
@@ -50,6 +51,10 @@ pub struct Manifest {
     pub finished_at: Timestamp,
     /// How often the store had been restored by then: pairs of one number are of one history.
     pub epoch: u64,
+    /// Where the state files stood, by their names; what was written to them later was removed after the pair was taken.
+    /// `None` in pairs of before this was written down: then their instant has to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<BTreeMap<String, Bookmark>>,
     /// Actions that were begun and not finished: always none, for a memory could be in one half only.
     pub open_intents: u64,
     /// Where the halves are, and how one leads to the other.

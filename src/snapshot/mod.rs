@@ -94,6 +94,15 @@ pub enum SnapshotError {
         /// Why.
         reason: String,
     },
+    /// The state that knows what was removed since is lost: an owner who was erased could come back.
+    #[error(
+        "{} is not the state file that was there when the pair was taken, or an older copy of it: what was removed since is not known",
+        path.display()
+    )]
+    StateLost {
+        /// The state file.
+        path: PathBuf,
+    },
     /// The pair is not what it should be.
     #[error("{0}")]
     Damaged(String),
@@ -132,6 +141,10 @@ impl SnapshotError {
             Self::NoPair { .. } => Some("hypnos snapshot list shows the pairs"),
             Self::NoSafety { .. } => Some(
                 "--no-safety-pair goes on without one, and keeps the present files beside the new ones",
+            ),
+            Self::StateLost { .. } => Some(
+                "put the folder of the state back as it was last; or --without-state puts back everything the pair has, and \
+                 who was erased has to be forgotten again",
             ),
             Self::OpenIntents { .. } => Some("hypnos --run-now finishes them"),
             Self::Half {

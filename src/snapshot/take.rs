@@ -80,6 +80,7 @@ fn fill(order: Order<'_>, folder: &Path, name: &str) -> Result<Manifest, Snapsho
         begun_at,
         finished_at: clock::now(),
         epoch: stores.state.epoch()?,
+        state: Some(stores.state.bookmarks()?),
         open_intents: 0,
         identity: Identity::of(&stores.config),
         drift: drift(stores, &rows)?,

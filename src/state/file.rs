@@ -391,7 +391,7 @@ mod tests {
             ("secure_delete", 1),
             ("foreign_keys", 1),
             ("busy_timeout", 5_000),
-            ("user_version", 5),
+            ("user_version", 6),
             ("application_id", schema::APPLICATION_ID),
             ("auto_vacuum", 2),
             ("trusted_schema", 0),
@@ -520,10 +520,10 @@ mod tests {
         edit(&world, "CREATE TABLE users(id)");
         refused(&world, "not a state file", "move the file away");
         let world = closed();
-        edit(&world, "PRAGMA user_version = 6");
+        edit(&world, "PRAGMA user_version = 7");
         refused(
             &world,
-            "has version 6, this hypnos knows 5",
+            "has version 7, this hypnos knows 6",
             "or a newer one",
         );
         let world = World::new();
@@ -557,7 +557,7 @@ mod tests {
 
         let steps = [schema::STEPS, &["CREATE TABLE added(x INTEGER) STRICT"]].concat();
         let conn = connect_to_read(&path).unwrap();
-        assert_eq!(check(&conn, &path, &steps).unwrap(), Some(5));
+        assert_eq!(check(&conn, &path, &steps).unwrap(), Some(6));
         drop(conn);
         for _ in 0..2 {
             let state = State::open_with(&path, Partition::Main, &steps).unwrap();
@@ -567,7 +567,7 @@ mod tests {
                 .execute("INSERT INTO added VALUES (1)", [])
                 .unwrap();
         }
-        refused(&world, "has version 6", "or a newer one");
+        refused(&world, "has version 7", "or a newer one");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use rusqlite::{ToSql, Transaction, params};
 
+use super::bookmark::remember_erased;
 use super::ledger::NamespaceHash;
 use super::sql::{At, Owned};
 use super::{State, StateError, StateReader};
@@ -135,12 +136,7 @@ fn forget_spelling(
         "UPDATE tombstones SET erased = 1 WHERE namespace = ?1",
         [hash],
     )?;
-    tx.execute(
-        "INSERT INTO erasures(namespace, at) VALUES (?1, ?2)
-         ON CONFLICT(namespace) DO UPDATE SET at = max(at, excluded.at)",
-        params![hash, At(now)],
-    )?;
-    Ok(())
+    remember_erased(tx, hash, now)
 }
 
 impl StateReader {

@@ -300,7 +300,7 @@ impl StateReader {
     }
 }
 
-fn tombstone(row: &Row<'_>) -> rusqlite::Result<Tombstone> {
+pub(super) fn tombstone(row: &Row<'_>) -> rusqlite::Result<Tombstone> {
     let memory: Option<Id> = row.get(0)?;
     Ok(Tombstone {
         gone: match memory {

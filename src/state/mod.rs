@@ -9,8 +9,8 @@
 //! | `epoch` | how often the store was restored; made by the first restore |
 //! | `<tenant>.db` | the work on one tenant's row database; made only when there is something to write |
 //!
-//! The work is intents with their pre-images, tombstones and sightings. Losing a file loses undo and the queue, never a
-//! memory; so a file that is damaged, foreign or newer is an error that says so, and is never made anew by itself.
+//! The work is intents with their pre-images, tombstones and sightings. Losing a file loses undo, the queue, and who was
+//! erased, never a memory; so a file that is damaged, foreign or newer is an error that says so, and is never made anew by itself.
 //!
 //! Durability: WAL with `synchronous=FULL`, so that what a method wrote is on disk when it returns; each method is one
 //! IMMEDIATE transaction unless it says otherwise. Privacy: files are 0600 in a folder of 0700, freed bytes are
@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use crate::durable;
 use crate::failpoint::{Failpoint, hit};
 
+mod bookmark;
 mod compared;
 mod error;
 mod file;
@@ -40,6 +41,7 @@ mod sql;
 mod testing;
 mod undo;
 
+pub use bookmark::Bookmark;
 pub use compared::Compared;
 pub use error::StateError;
 pub use file::{State, StateReader};
@@ -179,18 +181,34 @@ impl StateDir {
     ///
     /// When a state file is damaged, or cannot be read.
     pub fn count_open_intents(&self) -> Result<u64, StateError> {
+        let mut open = 0;
+        self.each(&mut |_, state| {
+            open += state.count_open_intents()?;
+            Ok(())
+        })?;
+        Ok(open)
+    }
+
+    /// Reads every state file of the store.
+    ///
+    /// # Errors
+    ///
+    /// When one is damaged, or cannot be read.
+    pub fn each(
+        &self,
+        visit: &mut dyn FnMut(Partition<'_>, &StateReader) -> Result<(), StateError>,
+    ) -> Result<(), StateError> {
         let tenants = self.tenants()?;
         if let Some((_, error)) = tenants.damaged.into_iter().next() {
             return Err(error);
         }
         let tenants = tenants.names.iter().map(|name| Partition::Tenant(name));
-        let mut open = 0;
         for partition in std::iter::once(Partition::Main).chain(tenants) {
             if let Some(state) = self.read(partition)? {
-                open += state.count_open_intents()?;
+                visit(partition, &state)?;
             }
         }
-        Ok(open)
+        Ok(())
     }
 
     /// How often the store has been restored.

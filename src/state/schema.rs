@@ -8,7 +8,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.
-pub(super) const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+pub(super) const STEPS: &[&str] = &[
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6,
+];
 
 const VERSION_1: &str = "
 -- One row: whose state this is. NULL: the store's own.
@@ -183,6 +185,14 @@ const VERSION_5: &str = "
 -- Why a run, or a pass of it, failed or was refused.
 ALTER TABLE runs ADD COLUMN error TEXT;
 ALTER TABLE passes ADD COLUMN error TEXT;
+";
+
+const VERSION_6: &str = "
+-- One row: which file this is, and how many erasures it has seen. A pair of snapshots says where it stood.
+CREATE TABLE lineage(id BLOB NOT NULL, erasures INTEGER NOT NULL) STRICT;
+INSERT INTO lineage VALUES (randomblob(16), 0);
+-- Which erasure it was, the last one; 0: one before the first that was counted.
+ALTER TABLE erasures ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// What a file says it is.

@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
+use super::bookmark::remember_erased;
 use super::error::Fault;
 use super::ledger::NamespaceHash;
 use super::sql::{At, Id, IdRef, Name, Owned, Packed, PointRef};
@@ -180,12 +181,7 @@ fn forget_namespace(
     };
     tx.prepare_cached("UPDATE intents SET namespace = NULL WHERE id = ?1")?
         .execute([id.0])?;
-    tx.prepare_cached(
-        "INSERT INTO erasures(namespace, at) VALUES (?1, ?2)
-         ON CONFLICT(namespace) DO UPDATE SET at = max(at, excluded.at)",
-    )?
-    .execute(params![NamespaceHash::of(namespace), At(now)])?;
-    Ok(())
+    remember_erased(tx, NamespaceHash::of(namespace), now)
 }
 
 #[cfg(test)]

@@ -200,6 +200,88 @@ fn an_owner_who_was_erased_never_comes_back() {
     }
 }
 
+/// A second, or a day, that the clock is set back between a pair and an erasure changes nothing.
+#[test]
+fn an_owner_who_was_erased_under_another_clock_never_comes_back() {
+    let forget: &[&str] = &["forget", "user:bob", "--yes"];
+    for (backend, erase) in BACKENDS
+        .into_iter()
+        .flat_map(|backend| [(backend, forget), (backend, &["--run-now"])])
+    {
+        let mut world = world_on(backend);
+        let shifted = |args: &[&str], seconds: i64| {
+            fs::write(world.path("clock"), seconds.to_string()).unwrap();
+            let clock = world.path("clock");
+            Output::of(world.command(args).env("HYPNOS_TEST_CLOCK", clock))
+        };
+        let before = shifted(&["snapshot", "now", "--json"], 5).expect(0);
+        let before = before.objects("pair")[0]["pair"].clone();
+        world
+            .rows()
+            .execute(
+                "UPDATE users SET deleted_at = ?1 WHERE id = 'bob'",
+                [now() - 3 * DAY],
+            )
+            .unwrap();
+        shifted(erase, -DAY).expect(0);
+        assert_eq!(world.ids(), [1, 2].into(), "{erase:?}");
+        upset(&mut world);
+        let line =
+            restored(&restore(&world, before.as_str().unwrap(), &["--bring-back"]).expect(0));
+        assert_eq!(line["taken_out"]["memories"], 1, "{erase:?}: {line}");
+        assert_eq!(world.ids(), [1, 2].into());
+        assert_eq!(world.point_rows(), [1, 2].into());
+    }
+}
+
+/// Who came back after the erasure is in a pair that was taken since then, and comes back with it.
+#[test]
+fn an_owner_who_is_there_again_is_put_back() {
+    let mut world = world();
+    world.run(&["forget", "user:bob", "--yes"]).expect(0);
+    let again = world.memory("bob", now(), None);
+    let pair = pair(&world);
+    upset(&mut world);
+    restore(&world, &pair, &[]).expect(0);
+    assert_eq!(world.ids(), [1, 2, again].into());
+}
+
+/// Nobody knows any more who was erased: a person has to say that he may come back.
+#[test]
+fn without_the_state_nothing_is_put_back_but_on_request() {
+    let mut world = world();
+    let pair = pair(&world);
+    let old = world.path("state.old");
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        fs::create_dir_all(to.join("agent")).unwrap();
+        for entry in fs::read_dir(from.join("agent")).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), to.join("agent").join(entry.file_name())).unwrap();
+        }
+    };
+    copy(&world.path("state"), &old);
+    world.run(&["forget", "user:bob", "--yes"]).expect(0);
+    let later = self::pair(&world);
+    upset(&mut world);
+    let present = state(&world);
+    let refuses = |pair: &str| {
+        let refused = restore(&world, pair, &[]);
+        assert_eq!(refused.code, Some(3), "{refused:#?}");
+        assert!(refused.stdout.contains("--without-state"), "{refused:#?}");
+        assert_eq!(state(&world), present);
+    };
+    // Put back to what it was before the erasure: of the second pair it knows that something is missing.
+    fs::remove_dir_all(world.path("state")).unwrap();
+    copy(&old, &world.path("state"));
+    refuses(&later);
+    fs::remove_dir_all(world.path("state")).unwrap();
+    for _ in 0..2 {
+        refuses(&pair);
+    }
+    restore(&world, &pair, &["--without-state"]).expect(0);
+    assert_eq!(world.ids(), [1, 2, 3].into());
+}
+
 /// A table beside the memories has a collation of the application's: nobody else can write the file anew. Its pages are
 /// copied, and what a restore takes out is overwritten.
 #[test]

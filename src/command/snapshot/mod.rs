@@ -31,10 +31,12 @@ pub(super) fn snapshot(
             store,
             bring_back,
             no_safety_pair,
+            without_state,
         } => {
             let how = How {
                 bring_back: *bring_back,
                 keep_old: *no_safety_pair,
+                without_state: *without_state,
             };
             restore(&config, pair, store.as_deref(), how, global, out)
         }

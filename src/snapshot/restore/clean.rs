@@ -10,12 +10,14 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::{Home, Request, SnapshotError, state_of};
+use super::{Home, Manifest, Request, SnapshotError, state_of};
 use crate::clock::Timestamp;
 use crate::config::PointRule;
 use crate::memory::{Memory, MemoryId, Namespace, PointId, Role};
 use crate::plan::{ActionKind, Mark};
-use crate::state::{Gone, NamespaceHash, Partition, StateDir, Tombstone};
+use crate::state::{
+    Bookmark, Gone, NamespaceHash, Partition, StateDir, StateError, StateReader, Tombstone,
+};
 use crate::store::rows::{Change, Fate, RowError, RowStore, Wanted, Writer};
 use crate::store::sqlite::Access;
 use crate::store::vectors::VectorStore;
@@ -39,28 +41,77 @@ pub struct TakenOut {
     pub points: u64,
 }
 
-/// The namespaces of which something was erased at an instant or later, over every state file of the store.
+/// Refuses a pair where a state file that was there when it was taken is gone, is another one, or was put back to an
+/// earlier state.
+pub(super) fn require_state(state: &StateDir, manifest: &Manifest) -> Result<(), SnapshotError> {
+    let Some(then) = &manifest.state else {
+        return Ok(());
+    };
+    let now = state.bookmarks()?;
+    let is_known =
+        |name: &String, mark: &Bookmark| now.get(name).is_some_and(|now| mark.leads_to(now));
+    match then.iter().find(|(name, mark)| !is_known(name, mark)) {
+        Some((name, _)) => Err(SnapshotError::StateLost {
+            path: state.beside(name),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// From where on a state file tells what was removed after a pair was taken. By its own numbers, for a clock may have
+/// been set since; and everything, if the file was made later.
+fn since(
+    state: &StateReader,
+    partition: Partition<'_>,
+    manifest: &Manifest,
+) -> Result<Since, StateError> {
+    let Some(marks) = &manifest.state else {
+        return Ok(Since::Instant(manifest.taken_at));
+    };
+    let now = state.bookmark()?;
+    let mark = StateDir::bookmark_of(marks, partition).filter(|mark| mark.lineage == now.lineage);
+    Ok(mark.map_or(Since::Instant(Timestamp::MIN), |mark| {
+        Since::Bookmark(mark.clone())
+    }))
+}
+
+enum Since {
+    Bookmark(Bookmark),
+    Instant(Timestamp),
+}
+
+/// The namespaces of which something was erased after a pair was taken, over every state file of the store.
 pub(super) fn erased(
     state: &StateDir,
-    since: Timestamp,
+    manifest: &Manifest,
 ) -> Result<Vec<NamespaceHash>, SnapshotError> {
-    let tenants = state.tenants()?;
-    if let Some((_, error)) = tenants.damaged.into_iter().next() {
-        return Err(error.into());
-    }
-    let tenants = tenants.names.iter().map(|name| Partition::Tenant(name));
     let mut erased = Vec::new();
-    for partition in std::iter::once(Partition::Main).chain(tenants) {
-        if let Some(state) = state.read(partition)? {
-            let namespaces = state.erased_namespaces()?.into_iter();
-            erased.extend(
-                namespaces
-                    .filter(|(_, at)| *at >= since)
-                    .map(|(hash, _)| hash),
-            );
-        }
-    }
+    state.each(&mut |partition, state| {
+        erased.extend(match since(state, partition, manifest)? {
+            Since::Bookmark(mark) => state.erased_after(&mark, manifest.taken_at)?,
+            Since::Instant(at) => {
+                let namespaces = state.erased_namespaces()?.into_iter();
+                namespaces.filter(|it| it.1 >= at).map(|it| it.0).collect()
+            }
+        });
+        Ok(())
+    })?;
     Ok(erased)
+}
+
+/// What was removed from one row database after a pair was taken.
+fn tombstones(
+    state: &StateDir,
+    partition: Partition<'_>,
+    manifest: &Manifest,
+) -> Result<Vec<Tombstone>, SnapshotError> {
+    let Some(state) = state.read(partition)? else {
+        return Ok(Vec::new());
+    };
+    Ok(match since(&state, partition, manifest)? {
+        Since::Bookmark(mark) => state.tombstones_after(&mark)?,
+        Since::Instant(at) => state.tombstones(at)?,
+    })
 }
 
 /// Takes out of the new places what must not come back.
@@ -71,8 +122,8 @@ pub(super) fn clean(
     points: Option<&dyn VectorStore>,
     tag: &str,
 ) -> Result<TakenOut, SnapshotError> {
-    let taken_at = request.pair.manifest.taken_at;
-    let erased: BTreeSet<NamespaceHash> = erased(state, taken_at)?.into_iter().collect();
+    let manifest = &request.pair.manifest;
+    let erased: BTreeSet<NamespaceHash> = erased(state, manifest)?.into_iter().collect();
     let cleaning = Cleaning {
         request,
         erased: &erased,
@@ -80,11 +131,7 @@ pub(super) fn clean(
     };
     let mut taken_out = TakenOut::default();
     for home in homes {
-        let tombstones = match state.read(state_of(home))? {
-            Some(state) => state.tombstones(taken_at)?,
-            None => Vec::new(),
-        };
-        let tombstones: Vec<Tombstone> = tombstones
+        let tombstones: Vec<Tombstone> = tombstones(state, state_of(home), manifest)?
             .into_iter()
             .filter(|tombstone| tombstone.erased || !request.bring_back)
             .collect();

@@ -55,6 +55,8 @@ pub struct Request<'a> {
     pub bring_back: bool,
     /// Without a safety pair: the present files are kept beside the new ones instead.
     pub keep_old: bool,
+    /// Also where the state that knows what was removed after the pair was taken is lost.
+    pub without_state: bool,
     /// Whether to stop.
     pub cx: Cx<'a>,
 }
@@ -88,6 +90,9 @@ pub fn restore(request: Request<'_>) -> Result<Restored, SnapshotError> {
     let shelf = Shelf::new(&store.pairs);
     verify(store, &shelf, pair, request.cx.stop)?;
     let state = StateDir::new(&request.config.state_dir, &store.name);
+    if !request.without_state {
+        clean::require_state(&state, &pair.manifest)?;
+    }
     let copies = vectors::copies(store, request.cx.stop)?;
     // As long as it lives, what stands for the rows is there to be staged beside.
     let rows = RowStore::new(&store.rows);
@@ -175,7 +180,7 @@ fn homes<'a>(
     rows: &RowStore,
 ) -> Result<Vec<Home<'a>>, SnapshotError> {
     let Request { store, pair, .. } = request;
-    let erased = clean::erased(state, pair.manifest.taken_at)?;
+    let erased = clean::erased(state, &pair.manifest)?;
     let mut homes = Vec::new();
     for copied in &pair.manifest.rows {
         let partition = partition(rows, copied).ok_or_else(|| {
