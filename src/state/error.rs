@@ -123,7 +123,7 @@ impl StateError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Damaged { .. } | Self::Foreign { .. } | Self::WrongPartition { .. } => Some(
-                "put back a copy of the file; or move it away, with its -wal and -shm: undo, queue, unfinished work and who was erased are lost, memories are not",
+                "put back a copy of it, or move the file away, with its -wal and -shm: undo, queue, unfinished work and who was erased are lost then, memories are not",
             ),
             Self::StrayLog { .. } => Some(
                 "put its state file back, or move the log away too: what it holds is lost, memories are not",

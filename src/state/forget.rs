@@ -96,16 +96,22 @@ impl State {
 const SETTLED: &str = "SELECT id FROM intents
      WHERE namespace = ?1 AND outcome IS NOT NULL AND (undo IS NULL OR undone_at IS NOT NULL)";
 
+/// Drops the copies of what was removed from a namespace; an action that has not ended keeps its own.
+pub(super) fn drop_pre_images(tx: &Transaction<'_>, namespace: &Namespace) -> rusqlite::Result<()> {
+    tx.prepare_cached(&format!(
+        "DELETE FROM pre_images WHERE intent IN ({SETTLED})"
+    ))?
+    .execute([namespace.as_str()])?;
+    Ok(())
+}
+
 fn forget_spelling(
     tx: &Transaction<'_>,
     namespace: &Namespace,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
     let (name, hash) = (namespace.as_str(), NamespaceHash::of(namespace));
-    tx.execute(
-        &format!("DELETE FROM pre_images WHERE intent IN ({SETTLED})"),
-        [name],
-    )?;
+    drop_pre_images(tx, namespace)?;
     tx.execute(
         &format!(
             "DELETE FROM compared WHERE memory IN (SELECT memory FROM intents WHERE id IN ({SETTLED}))

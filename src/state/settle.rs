@@ -1,9 +1,12 @@
 //! How intents end: marked, their tombstones written, and what must not be kept dropped in the same transaction.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use super::bookmark::remember_erased;
 use super::error::Fault;
+use super::forget::drop_pre_images;
 use super::ledger::NamespaceHash;
 use super::sql::{At, Id, IdRef, Name, Owned, Packed, PointRef};
 use super::{IntentId, Settled, State, StateError};
@@ -29,7 +32,7 @@ struct Open {
 impl State {
     /// Marks open intents as ended, in one transaction. What was done gets its tombstones: the memory and every one
     /// hidden behind it, or the points of a change that is about no memory. What erases loses its pre-image however it
-    /// ended, and its namespace once it is done.
+    /// ended, and its namespace once it is done; with it go the pre-images of what else had been done there.
     ///
     /// # Errors
     ///
@@ -40,10 +43,17 @@ impl State {
         now: Timestamp,
     ) -> Result<(), StateError> {
         self.write("settle intents", |tx| {
+            let mut erased = BTreeSet::new();
             for &(id, how) in settled {
                 let open = find_open(tx, id)?
                     .ok_or_else(|| Fault::Refused(format!("intent {id} is not open")))?;
                 settle(tx, id, &open, how, now)?;
+                if open.erase && how == Settled::Done {
+                    erased.extend(open.namespace);
+                }
+            }
+            for namespace in &erased {
+                drop_pre_images(tx, namespace)?;
             }
             Ok(())
         })
@@ -418,6 +428,26 @@ mod tests {
             assert!(!holds(&world, "maria@example.org"), "{size}: whose it was");
             assert_eq!(state.tombstones(at(0)).unwrap().len(), 80);
         }
+    }
+
+    #[test]
+    fn with_an_owner_goes_what_was_kept_of_earlier_nights() {
+        let world = World::new();
+        let state = world.main();
+        let other = Intent {
+            namespace: Namespace::parse("user:eve"),
+            ..deletion(9)
+        };
+        let earlier = [deletion(1), deletion(2), other].map(|intent| state.intend_one(intent));
+        // The first of them is open still: it holds what it takes to finish it.
+        for id in &earlier[1..] {
+            state.settle(&[(*id, Settled::Done)], at(0)).unwrap();
+        }
+        let erasing = state.intend_one(erasure(3));
+        let kept = || earlier.map(|id| has_pre_image(&state, id));
+        assert_eq!(kept(), [true; 3]);
+        state.settle(&[(erasing, Settled::Done)], at(1)).unwrap();
+        assert_eq!(kept(), [true, false, true]);
     }
 
     #[test]
