@@ -246,6 +246,8 @@ fn create(path: &Path, partition: Partition<'_>, steps: &[&str]) -> Result<(), S
         conn.pragma_update(None, "journal_mode", "OFF")?;
         conn.pragma_update(None, "synchronous", "OFF")?;
         schema::create(&conn, partition.tenant(), steps)?;
+        // Later it would fail where two open the new file at once: the lock that it takes is not waited for.
+        conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         conn.close().map_err(|(_, error)| error)
     };
     fill().map_err(|source| StateError::sqlite("create the tables", path, source))?;
