@@ -149,6 +149,7 @@ impl From<&SnapshotError> for Failure {
             error if error.is_interruption() => Exit::Interrupted,
             SnapshotError::NoPair { .. } => Exit::Usage,
             SnapshotError::OpenIntents { .. }
+            | SnapshotError::OtherStore(_)
             | SnapshotError::Foreign(_)
             | SnapshotError::StateLost { .. }
             | SnapshotError::Half {

@@ -87,11 +87,9 @@ fn drop_pair(
     job: &Job<'_>,
     done: &mut Applied,
 ) -> Result<(), ApplyError> {
-    let shelf = Shelf::new(&job.stores.config.pairs);
-    let listing = shelf.list()?;
-    let is_last = listing
-        .newest(job.now)
-        .is_none_or(|newest| newest.name == name);
+    let shelf = Shelf::of(&job.stores.config);
+    let listing = shelf.list(job.now)?;
+    let is_last = listing.newest().is_none_or(|newest| newest.name == name);
     if reason == DropReason::Expired && is_last {
         count(&mut done.skipped, ActionKind::DropPair, 1);
         return Ok(());

@@ -22,7 +22,7 @@ use crate::forget;
 use crate::guard::{Approved, Consent, approve};
 use crate::panics::{self, Panicked};
 use crate::pass::{Cx, Pass, PassError, PassName};
-use crate::plan::{ActionKind, Comparison, Plan, Tally};
+use crate::plan::{ActionKind, Comparison, Plan, SnapshotReason, Tally, Upkeep};
 use crate::report::{Applied, Outcome, PassReport, RunReport, add, count};
 use crate::snapshot::manifest::Purpose;
 use crate::snapshot::{Order, SnapshotError, take};
@@ -277,7 +277,7 @@ impl StoreRun<'_> {
         Ok(report)
     }
 
-    /// Takes a pair of a store that has none, before the first removal.
+    /// Takes a pair of a store that has none, or a damaged one, before the first removal.
     fn take_first_pair(&self) -> Result<(), SnapshotError> {
         if !needs_first_pair(self.options, &self.stores.config)? {
             return Ok(());
@@ -394,11 +394,17 @@ impl StoreRun<'_> {
         self.states.remember(pass.name(), compared)?;
         self.stores.expire();
         let sightings = self.states.main().sightings()?;
-        let plan = pass.decide(
+        let mut plan = pass.decide(
             &View::new(self.options.now, self.stores, &sightings),
             &self.cx,
         )?;
         self.states.remember(pass.name(), &plan.compared)?;
+        // What the agent writes once it was copied is for the pair of the next night.
+        let is_later = |work: &Upkeep| {
+            let reason = SnapshotReason::Changed;
+            *work == Upkeep::Snapshot { reason }
+        };
+        plan.upkeep.retain(|work| !is_later(work));
         Ok(plan.counts())
     }
 

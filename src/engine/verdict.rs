@@ -43,7 +43,7 @@ pub(super) fn consent(plan: &Plan, options: &Options, first_run: bool) -> Consen
     }
 }
 
-/// Whether a store has no pair yet, and gets one before the first removal. Where the pass that takes pairs is switched
+/// Whether a store has no pair, or a newest one that is damaged, and gets one before the first removal. Where the pass that takes pairs is switched
 /// off or left out, somebody has decided to do without.
 pub(super) fn needs_first_pair(
     options: &Options,
@@ -51,7 +51,7 @@ pub(super) fn needs_first_pair(
 ) -> Result<bool, SnapshotError> {
     let is_wanted =
         options.wants(PassName::Snapshot) && PassName::Snapshot.is_enabled(&config.passes);
-    Ok(is_wanted && Shelf::new(&config.pairs).list()?.pairs.is_empty())
+    Ok(is_wanted && Shelf::of(config).list(options.now)?.needs_first())
 }
 
 /// Refuses a plan that removes something, because the first pair cannot be taken.

@@ -80,7 +80,7 @@ pub fn foresee(
             erased.held(state.path(), held);
         }
     }
-    pairs::foresee(&stores.config, target, &mut erased);
+    pairs::foresee(&stores.config, target, options.now, &mut erased);
     Ok(erased)
 }
 

@@ -3,6 +3,7 @@
 //! A pair holds the memories of everybody, so that none is dropped before there is a good one: the newest pair that can be
 //! believed and verifies, without the owner. Where there is none, one is taken. Nothing is dropped when that fails.
 
+use crate::clock::Timestamp;
 use crate::config;
 use crate::engine;
 use crate::error::{Failure, chain};
@@ -17,9 +18,14 @@ use super::erasing::Erasing;
 use super::{Erased, Target};
 
 /// Says what the pairs hold, and counts those that would be dropped. Writes nothing.
-pub(super) fn foresee(store: &config::Store, target: Target<'_>, erased: &mut Erased) {
-    let folder = Shelf::new(&store.pairs);
-    let named = folder.list().map(|listing| {
+pub(super) fn foresee(
+    store: &config::Store,
+    target: Target<'_>,
+    now: Timestamp,
+    erased: &mut Erased,
+) {
+    let folder = Shelf::of(store);
+    let named = folder.list(now).map(|listing| {
         let holders = Holders::among(&listing, target.namespace);
         if target.from_pairs {
             for name in doomed(&listing, &holders) {
@@ -45,7 +51,7 @@ impl Erasing<'_> {
         erased: &mut Erased,
     ) -> Result<(), Failure> {
         hit(Failpoint::ForgetPairsBefore).map_err(engine::injected)?;
-        let folder = Shelf::new(&self.stores.config.pairs);
+        let folder = Shelf::of(&self.stores.config);
         let result = if are_wanted && !erased.is_in_stores() {
             self.drop_holders(&folder, namespace, erased)
         } else {
@@ -58,7 +64,7 @@ impl Erasing<'_> {
             }
             result => result.err().map(|error| chain(&error)),
         };
-        match folder.list() {
+        match folder.list(self.options.now) {
             Ok(listing) => {
                 let holders = Holders::among(&listing, namespace);
                 if are_wanted {
@@ -86,7 +92,7 @@ impl Erasing<'_> {
         namespace: &Namespace,
         erased: &mut Erased,
     ) -> Result<(), SnapshotError> {
-        let listing = folder.list()?;
+        let listing = folder.list(self.options.now)?;
         let holders = Holders::among(&listing, namespace);
         if !holders.sure.is_empty() && !self.has_good_pair(folder, &listing, &holders)? {
             erased.new_pair = Some(self.new_pair(folder)?);
@@ -108,10 +114,8 @@ impl Erasing<'_> {
         listing: &Listing,
         holders: &Holders<'_>,
     ) -> Result<bool, SnapshotError> {
-        let Some(newest) = listing
-            .newest(self.options.now)
-            .filter(|newest| !holders.has(&newest.name))
-        else {
+        let newest = listing.newest();
+        let Some(newest) = newest.filter(|newest| !holders.has(&newest.name)) else {
             return Ok(false);
         };
         match verify(&self.stores.config, folder, newest, self.cx.stop) {
@@ -171,8 +175,8 @@ fn left(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, why: &str, era
     }
 }
 
-/// Names the pairs of which it is not known. Where the pairs are to go, one that cannot be read is left for a person to
-/// remove: whether it holds the last copy of what others still need is not known either.
+/// Names the pairs of which it is not known. Where the pairs are to go, one that cannot be read, or is of other stores, is
+/// left for a person to remove: whether it holds the last copy of what others still need is not known either.
 fn name_unsure(
     folder: &Shelf,
     holders: &Holders<'_>,
@@ -191,6 +195,16 @@ fn name_unsure(
             chain(error)
         );
         erased.remains("pair", &place(folder, name), why, are_wanted);
+    }
+    for (pair, error) in &listing.foreign {
+        let what_to_do = if are_wanted {
+            "; if it is of the past of this store, remove the folder by hand; if another configuration uses this snapshot_dir, \
+             forget there, and give each a folder of its own"
+        } else {
+            ""
+        };
+        let why = format!("it was not touched: {}{what_to_do}", chain(error));
+        erased.remains("pair", &place(folder, &pair.name), why, are_wanted);
     }
     let perhaps = holders.unsure(erased.new_pair.as_deref());
     if perhaps > 0 {

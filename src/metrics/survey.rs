@@ -86,8 +86,8 @@ pub fn points(store: &config::Store, stop: &Stop) -> Result<u64, SurveyError> {
 ///
 /// When the folder of the pairs is there and cannot be listed.
 pub fn pair(store: &config::Store, now: Timestamp) -> Result<Option<Pair>, SnapshotError> {
-    let listing = Shelf::new(&store.pairs).list()?;
-    Ok(listing.newest(now).map(|pair| {
+    let listing = Shelf::of(store).list(now)?;
+    Ok(listing.newest().map(|pair| {
         let (rows_bytes, vectors_bytes) = pair.manifest.bytes();
         Pair {
             taken_at: pair.manifest.taken_at,

@@ -28,6 +28,7 @@ pub fn is_current(
     let files = stores.listing()?.files;
     let now: BTreeSet<&str> = files.iter().map(|file| &*file.name).collect();
     let then: BTreeSet<&str> = manifest.rows.iter().map(|rows| &*rows.partition).collect();
+    // Also where a part is set that was not recorded then.
     let is_same_place = manifest.identity == Identity::of(&stores.config);
     if !is_same_place || now != then || manifest.epoch != stores.state.epoch()? {
         return Ok(false);

@@ -108,6 +108,9 @@ pub enum SnapshotError {
     Damaged(String),
     /// The pair is of other stores than those that are configured.
     #[error("{0}")]
+    OtherStore(String),
+    /// The pair, or what was begun, does not fit what is there now.
+    #[error("{0}")]
     Foreign(String),
     /// A stop was requested.
     #[error("interrupted")]
@@ -139,6 +142,10 @@ impl SnapshotError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoPair { .. } => Some("hypnos snapshot list shows the pairs"),
+            Self::OtherStore(_) => Some(
+                "configure the store as it was then and restore the pair there, or stop the agent and copy the files out \
+                 of the pair's folder by hand",
+            ),
             Self::NoSafety { .. } => Some(
                 "--no-safety-pair goes on without one, and keeps the present files beside the new ones",
             ),
@@ -160,6 +167,17 @@ impl SnapshotError {
         }
     }
 
+    /// Whether it says something of the pair, and not of what could not be reached or read to look at it.
+    #[must_use]
+    pub fn is_verdict(&self) -> bool {
+        match self {
+            Self::Half { source, .. } => source.is_verdict(),
+            Self::Io { source, .. } => is_of_the_file(source),
+            Self::Damaged(_) | Self::OtherStore(_) | Self::Foreign(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
@@ -169,4 +187,13 @@ impl SnapshotError {
             _ => false,
         }
     }
+}
+
+/// Whether a file is missing, or no file: anything else may pass.
+fn is_of_the_file(error: &io::Error) -> bool {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, UnexpectedEof};
+    matches!(
+        error.kind(),
+        NotFound | NotADirectory | IsADirectory | UnexpectedEof
+    )
 }

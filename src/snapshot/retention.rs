@@ -15,15 +15,16 @@ type Period = fn(Timestamp) -> (i16, i16);
 /// What is younger than this is kept whatever the day.
 const YOUNG: SignedDuration = SignedDuration::from_hours(24);
 
-/// The pairs that are no longer kept `now`, of pairs and when they were taken. The newest of all is always kept.
+/// The pairs that are no longer kept `now`, of pairs and when they were taken: of one instant, in that order. The newest of
+/// all is always kept.
 #[must_use]
 pub fn expired<'a>(
     pairs: &[(&'a str, Timestamp)],
     now: Timestamp,
     keep: &config::Snapshot,
 ) -> Vec<&'a str> {
-    let mut newest_first: Vec<(&str, Timestamp)> = pairs.to_vec();
-    newest_first.sort_by(|a, b| (b.1, b.0).cmp(&(a.1, a.0)));
+    let mut newest_first: Vec<(&str, Timestamp)> = pairs.iter().rev().copied().collect();
+    newest_first.sort_by_key(|(_, taken_at)| std::cmp::Reverse(*taken_at));
     let mut kept: BTreeSet<&str> = newest_first
         .first()
         .map(|(name, _)| *name)

@@ -2,31 +2,44 @@
 //!
 //! A pair is named after the second it was taken in, `2026-11-30T03-00-00Z`, with `-2` and so on after it when there were
 //! more. One that is being built, or being dropped, has a dot in front and `.partial` behind.
+//!
+//! Two configurations may use one folder, and a store may have moved: a pair is of the store whose rows and points its
+//! manifest names, and to every other store it is as good as not there. So is one whose files are not those that its
+//! manifest names, as far as their sizes and first bytes tell; of the newest pair the copies are opened as well. To hash
+//! them all is for [`verify`](super::verify()).
 
-use std::fs;
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::SignedDuration;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 use super::{Manifest, SnapshotError};
 use crate::clock::Timestamp;
+use crate::config;
 use crate::durable;
 use crate::failpoint::{Failpoint, hit};
+use crate::store::database;
+use crate::store::identity::Identity;
 
 /// What follows the name of a pair that is not whole.
 const PARTIAL: &str = ".partial";
 /// How the second of a pair is written in its name.
 const SECOND: &str = "%Y-%m-%dT%H-%M-%SZ";
+/// What every database begins with.
+const DATABASE: &[u8; 16] = b"SQLite format 3\0";
 /// How far ahead of the clock a pair may be.
 const AHEAD: SignedDuration = SignedDuration::from_hours(24);
-/// Pairs of one second.
-const MOST_A_SECOND: u32 = 1000;
 
 /// The folder of a store's pairs.
 #[derive(Debug, Clone)]
 pub struct Shelf {
     folder: PathBuf,
+    store: String,
+    identity: Identity,
 }
 
 /// A pair whose manifest could be read.
@@ -38,42 +51,60 @@ pub struct Pair {
     pub manifest: Manifest,
 }
 
-/// What is on the shelf.
+/// What is on the shelf at an instant.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// The pairs, oldest first.
+    now: Timestamp,
+    /// The pairs of the store, oldest first.
     pub pairs: Vec<Pair>,
-    /// Folders with a pair's name whose manifest cannot be believed, and why: left alone.
+    /// Pairs of other stores, and what tells them apart: left alone.
+    pub foreign: Vec<(Pair, SnapshotError)>,
+    /// Folders with a pair's name whose manifest or files cannot be believed, and why: left alone.
     pub damaged: Vec<(String, SnapshotError)>,
     /// What was never finished, or not dropped to the end.
     pub partial: Vec<String>,
 }
 
 impl Listing {
-    /// The newest pair, as of `now`. One that was taken under a clock that ran ahead is not: it would be the newest until
-    /// the true time has come there, whatever the store has become since.
+    /// The newest pair. One that was taken under a clock that ran ahead is not: it would be the newest until the true time
+    /// has come there, whatever the store has become since.
     #[must_use]
-    pub fn newest(&self, now: Timestamp) -> Option<&Pair> {
-        self.pairs.iter().rfind(|pair| !is_ahead(pair, now))
+    pub fn newest(&self) -> Option<&Pair> {
+        self.pairs.iter().rfind(|pair| !self.is_ahead(pair))
     }
 
     /// The pairs that say they were taken in the future.
-    pub fn ahead(&self, now: Timestamp) -> impl Iterator<Item = &Pair> {
-        self.pairs.iter().filter(move |pair| is_ahead(pair, now))
+    pub fn ahead(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(|pair| self.is_ahead(pair))
     }
-}
 
-/// Whether a pair says it was taken in the future: by more than a run may last that took it, and clocks may differ.
-fn is_ahead(pair: &Pair, now: Timestamp) -> bool {
-    pair.manifest.taken_at.duration_since(now) > AHEAD
+    /// Whether a pair says it was taken in the future: by more than a run may last that took it, and clocks may differ.
+    #[must_use]
+    pub fn is_ahead(&self, pair: &Pair) -> bool {
+        pair.manifest.taken_at.duration_since(self.now) > AHEAD
+    }
+
+    /// Whether one has to be taken before something is removed: there is none, or a damaged one is newer.
+    #[must_use]
+    pub fn needs_first(&self) -> bool {
+        let latest =
+            TimeZone::UTC.to_datetime(self.now.saturating_add(AHEAD).unwrap_or(Timestamp::MAX));
+        let newest = self.newest().and_then(|pair| place_of(&pair.name));
+        let is_newer = |(name, _): &(String, _)| {
+            place_of(name).is_some_and(|place| Some(place) > newest && place.0 <= latest)
+        };
+        newest.is_none() || self.damaged.iter().any(is_newer)
+    }
 }
 
 impl Shelf {
     /// The shelf of a store; nothing is created yet.
     #[must_use]
-    pub fn new(folder: &Path) -> Self {
+    pub fn of(store: &config::Store) -> Self {
         Self {
-            folder: folder.to_owned(),
+            folder: store.pairs.clone(),
+            store: store.name.clone(),
+            identity: Identity::of(store),
         }
     }
 
@@ -89,48 +120,163 @@ impl Shelf {
         self.folder.join(name)
     }
 
-    /// Lists what is there. Files and folders of other names are nobody's business.
+    /// Lists what is there at an instant. Files and folders of other names are nobody's business.
     ///
     /// # Errors
     ///
     /// When the folder is there and cannot be listed.
-    pub fn list(&self) -> Result<Listing, SnapshotError> {
-        let doing = || SnapshotError::io(format!("list {}", self.folder.display()));
-        let entries = match fs::read_dir(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listing::default()),
-            entries => entries.map_err(doing())?,
+    pub fn list(&self, now: Timestamp) -> Result<Listing, SnapshotError> {
+        let mut listing = Listing {
+            now,
+            ..Listing::default()
         };
-        let mut listing = Listing::default();
-        for entry in entries {
-            let name = entry.map_err(doing())?.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if is_partial(name) {
-                listing.partial.push(name.to_owned());
-            } else if is_pair(name) {
-                match self.read(name) {
-                    Ok(manifest) => listing.pairs.push(Pair {
-                        name: name.to_owned(),
-                        manifest,
-                    }),
-                    Err(error) => listing.damaged.push((name.to_owned(), error)),
-                }
+        for name in self.names()? {
+            if is_partial(&name) {
+                listing.partial.push(name);
+            } else if is_pair(&name) {
+                self.sort_in(name, &mut listing);
             }
         }
-        listing
-            .pairs
-            .sort_by(|a, b| (a.manifest.taken_at, &a.name).cmp(&(b.manifest.taken_at, &b.name)));
+        let age = |pair: &Pair| (pair.manifest.taken_at, place_of(&pair.name));
+        listing.pairs.sort_by_key(age);
+        listing.foreign.sort_by_key(|(pair, _)| age(pair));
+        while let Some((name, error)) = self.unreadable(listing.newest()) {
+            listing.pairs.retain(|pair| pair.name != name);
+            listing.damaged.push((name, error));
+        }
         listing.damaged.sort_by(|(a, _), (b, _)| a.cmp(b));
         listing.partial.sort();
         Ok(listing)
+    }
+
+    /// What is in the folder; nothing, where it is not there.
+    fn names(&self) -> Result<Vec<String>, SnapshotError> {
+        let doing = || SnapshotError::io(format!("list {}", self.folder.display()));
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(doing())?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            // What is not UTF-8 is no name of ours.
+            names.extend(entry.map_err(doing())?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    /// Puts a pair where it belongs in a listing.
+    fn sort_in(&self, name: String, listing: &mut Listing) {
+        let manifest = match self.read(&name) {
+            Ok(manifest) => manifest,
+            Err(error) => return listing.damaged.push((name, error)),
+        };
+        if let Err(error) = self.require_own(&manifest) {
+            return listing.foreign.push((Pair { name, manifest }, error));
+        }
+        match self.require_files(&manifest) {
+            Ok(()) => listing.pairs.push(Pair { name, manifest }),
+            Err(error) => listing.damaged.push((name, error)),
+        }
+    }
+
+    /// Refuses a pair of other stores than those that are configured.
+    ///
+    /// # Errors
+    ///
+    /// [`SnapshotError::OtherStore`].
+    pub fn require_own(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
+        let pair = &manifest.pair;
+        if manifest.store != self.store {
+            return Err(SnapshotError::OtherStore(format!(
+                "{pair} is a pair of store {:?}, not of {:?}",
+                manifest.store, self.store
+            )));
+        }
+        let changes = self.identity.changes_since(&manifest.identity);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        Err(SnapshotError::OtherStore(format!(
+            "{pair} is a pair of other stores: {}",
+            changes.join("; ")
+        )))
+    }
+
+    /// Refuses a pair whose files are not there, of another size than its manifest says, or no databases where they should
+    /// be. The rest of their bytes is not read.
+    fn require_files(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
+        for file in manifest.files() {
+            let path = self.path(&manifest.pair).join(&file.name);
+            let found = fs::metadata(&path)
+                .map_err(SnapshotError::io(format!("look at {}", path.display())))?;
+            if found.len() != file.bytes {
+                return Err(SnapshotError::Damaged(format!(
+                    "{} has {} bytes, and the manifest says {}",
+                    path.display(),
+                    found.len(),
+                    file.bytes
+                )));
+            }
+        }
+        for file in databases(manifest) {
+            let path = self.path(&manifest.pair).join(file);
+            let mut first = [0; DATABASE.len()];
+            File::open(&path)
+                .and_then(|mut file| file.read_exact(&mut first))
+                .map_err(SnapshotError::io(format!("read {}", path.display())))?;
+            if &first != DATABASE {
+                return Err(SnapshotError::Damaged(format!(
+                    "{} is no database",
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of a pair whose copies cannot be opened as what they are said to be, and why; `None` when they can.
+    fn unreadable(&self, pair: Option<&Pair>) -> Option<(String, SnapshotError)> {
+        let pair = pair?;
+        let error = self.require_readable(&pair.manifest).err()?;
+        Some((pair.name.clone(), error))
+    }
+
+    fn require_readable(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
+        let folder = self.path(&manifest.pair);
+        for rows in &manifest.rows {
+            let half = || SnapshotError::half(format!("rows of {} in it", rows.partition));
+            let copy = database::open_copy(&folder.join(&rows.file.name)).map_err(half())?;
+            if database::schema(&copy).map_err(half())? != rows.schema {
+                return Err(SnapshotError::Damaged(format!(
+                    "the schema of {} is not the one that the manifest says",
+                    rows.file.name
+                )));
+            }
+        }
+        for file in databases_of_points(manifest) {
+            database::open_copy(&folder.join(file)).map_err(SnapshotError::half("points in it"))?;
+        }
+        Ok(())
     }
 
     /// The pair of a name.
     ///
     /// # Errors
     ///
-    /// When there is none, or its manifest cannot be believed.
+    /// When there is none, it cannot be looked at, or its manifest cannot be believed.
     pub fn find(&self, name: &str) -> Result<Pair, SnapshotError> {
-        if !is_pair(name) || !self.path(name).is_dir() {
+        let path = self.path(name);
+        let is_there = is_pair(name)
+            && match fs::metadata(&path) {
+                Ok(found) => found.is_dir(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(error) => {
+                    return Err(SnapshotError::io(format!("look at {}", path.display()))(
+                        error,
+                    ));
+                }
+            };
+        if !is_there {
             return Err(SnapshotError::NoPair {
                 name: name.to_owned(),
                 folder: self.folder.clone(),
@@ -153,26 +299,37 @@ impl Shelf {
         Ok(manifest)
     }
 
-    /// Makes the folder of a new pair, under its hidden name. Answers the name that it will have.
+    /// Makes the folder of a new pair, under its hidden name. Answers the name that it will have: after every other of its
+    /// second, whole or not, so that names are in the order in which pairs were taken.
     pub(super) fn begin(&self, now: Timestamp) -> Result<String, SnapshotError> {
         durable::create_dir(&self.folder).map_err(SnapshotError::io(format!(
             "create {}",
             self.folder.display()
         )))?;
         let second = now.strftime(SECOND).to_string();
-        let names = (1..=MOST_A_SECOND).map(|n| match n {
-            1 => second.clone(),
-            n => format!("{second}-{n}"),
-        });
-        let is_free =
-            |name: &String| !self.path(name).exists() && !self.path(&partial(name)).exists();
-        let name = names.into_iter().find(is_free).ok_or_else(|| {
-            SnapshotError::Damaged(format!("there are {MOST_A_SECOND} pairs of {second}"))
-        })?;
-        let folder = self.path(&partial(&name));
-        durable::create_dir(&folder)
-            .map_err(SnapshotError::io(format!("create {}", folder.display())))?;
-        Ok(name)
+        let first = place_of(&second).map(|(second, _)| second);
+        let names = self.names()?;
+        let places = names.iter().filter_map(|name| place_of(whole(name)));
+        let of_second = places.filter(|(second, _)| Some(*second) == first);
+        let mut number = of_second.map(|(_, number)| number).max().unwrap_or(0);
+        loop {
+            number += 1;
+            let name = match number {
+                1 => second.clone(),
+                number => format!("{second}-{number}"),
+            };
+            let folder = self.hidden(&name);
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                // Another configuration uses the folder, too.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    return made
+                        .and_then(|()| durable::sync_dir(&self.folder))
+                        .map_err(SnapshotError::io(format!("create {}", folder.display())))
+                        .map(|()| name);
+                }
+            }
+        }
     }
 
     /// Gives a pair that is whole its name.
@@ -214,6 +371,19 @@ impl Shelf {
     }
 }
 
+/// The files of a pair that are databases.
+fn databases(manifest: &Manifest) -> impl Iterator<Item = &str> {
+    let rows = manifest.rows.iter().map(|rows| rows.file.name.as_str());
+    rows.chain(databases_of_points(manifest))
+}
+
+fn databases_of_points(manifest: &Manifest) -> impl Iterator<Item = &str> {
+    let points = manifest.points.iter();
+    points
+        .filter(|points| points.backend == "sqlite")
+        .flat_map(|points| points.files.iter().map(|file| file.name.as_str()))
+}
+
 fn remove_folder(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -225,22 +395,34 @@ fn partial(name: &str) -> String {
     format!(".{name}{PARTIAL}")
 }
 
-fn is_partial(name: &str) -> bool {
+/// The name that a partial pair would have; any other name as it is.
+fn whole(name: &str) -> &str {
     let inner = name.strip_prefix('.');
     inner
         .and_then(|name| name.strip_suffix(PARTIAL))
-        .is_some_and(is_pair)
+        .unwrap_or(name)
+}
+
+fn is_partial(name: &str) -> bool {
+    let inner = whole(name);
+    inner.len() < name.len() && is_pair(inner)
 }
 
 /// Whether a name is a pair's.
 fn is_pair(name: &str) -> bool {
-    let Some((second, rest)) = name.split_once('Z') else {
-        return false;
+    place_of(name).is_some()
+}
+
+/// The second in a pair's name, and its number within that; `None` for other names.
+fn place_of(name: &str) -> Option<(DateTime, u64)> {
+    let (second, rest) = name.split_once('Z')?;
+    let number = match rest.strip_prefix('-') {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok()?,
+        None if rest.is_empty() => 1,
+        _ => return None,
     };
-    let is_number = |n: &str| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit());
-    let is_second = jiff::civil::DateTime::strptime("%Y-%m-%dT%H-%M-%S", second)
-        .is_ok_and(|read| read.strftime("%Y-%m-%dT%H-%M-%S").to_string() == second);
-    is_second && (rest.is_empty() || rest.strip_prefix('-').is_some_and(is_number))
+    let read = DateTime::strptime("%Y-%m-%dT%H-%M-%S", second).ok()?;
+    (read.strftime("%Y-%m-%dT%H-%M-%S").to_string() == second).then_some((read, number))
 }
 
 #[cfg(test)]
@@ -273,7 +455,7 @@ mod tests {
     #[test]
     fn pairs_of_one_second_have_names_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(&dir.path().join("agent"));
+        let shelf = shelf(dir.path());
         let now = "2026-11-30T03:00:00.5Z".parse().unwrap();
         let names = [(); 3].map(|()| shelf.begin(now).unwrap());
         assert_eq!(
@@ -284,11 +466,26 @@ mod tests {
                 "2026-11-30T03-00-00Z-3"
             ]
         );
-        let listing = shelf.list().unwrap();
+        let listing = shelf.list(now).unwrap();
         assert_eq!((listing.pairs.len(), listing.partial.len()), (0, 3));
-        for name in &listing.partial {
+        // Whatever became of those before it, a later one has a later name.
+        shelf.drop_pair(&listing.partial[0]).unwrap();
+        for n in 4..=11 {
+            let name = shelf.begin(now).unwrap();
+            assert_eq!(name, format!("2026-11-30T03-00-00Z-{n}"));
+        }
+        assert!(place_of("2026-11-30T03-00-00Z-11") > place_of("2026-11-30T03-00-00Z-9"));
+        for name in &shelf.list(now).unwrap().partial {
             shelf.drop_pair(name).unwrap();
         }
         assert_eq!(fs::read_dir(shelf.folder()).unwrap().count(), 0);
+    }
+
+    fn shelf(folder: &Path) -> Shelf {
+        Shelf {
+            folder: folder.join("agent"),
+            store: "agent".into(),
+            identity: Identity::default(),
+        }
     }
 }

@@ -46,7 +46,7 @@ pub fn take(order: Order<'_>) -> Result<Manifest, SnapshotError> {
     if open > 0 {
         return Err(SnapshotError::OpenIntents { open });
     }
-    let shelf = Shelf::new(&order.stores.config.pairs);
+    let shelf = Shelf::of(&order.stores.config);
     let name = shelf.begin(order.now)?;
     let taken = fill(order, &shelf.hidden(&name), &name).and_then(|manifest| {
         shelf.publish(&name)?;

@@ -5,12 +5,11 @@
 
 use super::manifest::CopiedRows;
 use super::take::count_copy;
-use super::{Manifest, Pair, Shelf, SnapshotError};
+use super::{Pair, Shelf, SnapshotError};
 use crate::config;
 use crate::stop::Stop;
 use crate::store::copies::{CopiedFile, CopyError};
 use crate::store::database;
-use crate::store::identity::Identity;
 use crate::store::rows::{Partition, RowStore};
 use crate::store::vectors;
 
@@ -27,7 +26,12 @@ pub fn verify(
 ) -> Result<(), SnapshotError> {
     let Pair { name, manifest } = pair;
     let folder = shelf.path(name);
-    require_own(store, manifest)?;
+    shelf.require_own(manifest)?;
+    if manifest.points.is_some() != store.vectors.is_some() || manifest.rows.is_empty() {
+        return Err(SnapshotError::Foreign(format!(
+            "{name} is a pair of other stores: a half is missing"
+        )));
+    }
     for file in manifest.files() {
         if stop.is_requested() {
             return Err(SnapshotError::Interrupted);
@@ -61,30 +65,6 @@ pub fn verify(
         )));
     }
     Ok(())
-}
-
-/// Refuses a pair of other stores than those that are configured.
-fn require_own(store: &config::Store, manifest: &Manifest) -> Result<(), SnapshotError> {
-    if manifest.store != store.name {
-        return Err(SnapshotError::Foreign(format!(
-            "{} is a pair of store {:?}, not of {:?}",
-            manifest.pair, manifest.store, store.name
-        )));
-    }
-    let mut changes = Identity::of(store).changes_since(&manifest.identity);
-    let is_whole =
-        manifest.points.is_some() == store.vectors.is_some() && !manifest.rows.is_empty();
-    if !is_whole && changes.is_empty() {
-        changes.push("a half is missing".to_owned());
-    }
-    if changes.is_empty() {
-        return Ok(());
-    }
-    Err(SnapshotError::Foreign(format!(
-        "{} is a pair of other stores: {}",
-        manifest.pair,
-        changes.join("; ")
-    )))
 }
 
 /// Opens the copy of one row database and counts it anew.

@@ -346,6 +346,20 @@ impl CopyError {
         move |source| Self::Io { doing, source }
     }
 
+    /// Whether it says something of a copy that was looked at: all but a server that could not be asked, or would not
+    /// answer.
+    #[must_use]
+    pub fn is_verdict(&self) -> bool {
+        match self {
+            Self::Vectors(error) => matches!(
+                error,
+                VectorError::Malformed(_) | VectorError::Open(_) | VectorError::Sqlite { .. }
+            ),
+            Self::Interrupted | Self::Injected(_) | Self::Io { .. } | Self::InUse { .. } => false,
+            _ => true,
+        }
+    }
+
     /// Whether a stop was the cause.
     #[must_use]
     pub fn is_interruption(&self) -> bool {

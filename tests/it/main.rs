@@ -39,6 +39,7 @@ mod open_webui;
 mod openmemory;
 mod output;
 mod owners;
+mod pairs;
 mod points;
 mod points_only;
 mod presets;

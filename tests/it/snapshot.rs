@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{Backend, DAY, World, files, now};
 
 /// A store with a few memories, two of which have expired, and snapshots switched on.
-fn world() -> World {
+pub(crate) fn world() -> World {
     let mut world = World::new(Backend::Sqlite);
     world.configure("[pass.snapshot]\nenabled = false\n", "");
     world.user("ana", None);
@@ -21,12 +21,12 @@ fn world() -> World {
     world
 }
 
-fn shelf(world: &World) -> PathBuf {
+pub(crate) fn shelf(world: &World) -> PathBuf {
     world.path("snapshots/agent")
 }
 
 /// Everything on the shelf, hidden or not, sorted.
-fn names(world: &World) -> Vec<String> {
+pub(crate) fn names(world: &World) -> Vec<String> {
     let Ok(entries) = fs::read_dir(shelf(world)) else {
         return Vec::new();
     };
@@ -37,12 +37,12 @@ fn names(world: &World) -> Vec<String> {
     names
 }
 
-fn manifest(world: &World, pair: &str) -> Value {
+pub(crate) fn manifest(world: &World, pair: &str) -> Value {
     let text = fs::read_to_string(shelf(world).join(pair).join("manifest.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-fn pairs(world: &World) -> Vec<Value> {
+pub(crate) fn pairs(world: &World) -> Vec<Value> {
     world
         .run(&["snapshot", "list", "--json"])
         .expect(0)
@@ -50,7 +50,7 @@ fn pairs(world: &World) -> Vec<Value> {
 }
 
 /// Moves a pair back in time, as if it had been taken so many days ago; its seal is made anew.
-fn age(world: &World, pair: &str, days: i64) -> String {
+pub(crate) fn age(world: &World, pair: &str, days: i64) -> String {
     let text = fs::read_to_string(shelf(world).join(pair).join("manifest.json")).unwrap();
     let at = jiff::Timestamp::from_second(now() - days * DAY).unwrap();
     let name = at.strftime("%Y-%m-%dT%H-%M-%SZ").to_string();

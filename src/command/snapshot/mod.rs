@@ -70,8 +70,8 @@ fn now(config: &Config, names: &[String], out: &mut Out) -> Result<Exit, Failure
 fn list(config: &Config, names: &[String], out: &mut Out) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     for store in wanted(config, names)? {
-        let listing = Shelf::new(&store.pairs)
-            .list()
+        let listing = Shelf::of(store)
+            .list(clock::now())
             .map_err(|error| Failure::from(&error))?;
         for Pair { manifest, .. } in &listing.pairs {
             PairLine::of(manifest, None).print(out);
@@ -79,6 +79,13 @@ fn list(config: &Config, names: &[String], out: &mut Out) -> Result<Exit, Failur
         for (name, error) in &listing.damaged {
             exit = Exit::LeftOver;
             damaged(&store.name, name, error, out);
+        }
+        for (Pair { manifest, .. }, error) in &listing.foreign {
+            PairLine {
+                other_store: Some(chain(error)),
+                ..PairLine::of(manifest, None)
+            }
+            .print(out);
         }
         if !out.json && listing.pairs.is_empty() && listing.damaged.is_empty() {
             out.line(&format!("{}  no pair yet", store.name));
@@ -103,7 +110,7 @@ fn restore(
         progress: &Silent,
     };
     let options = Options::new(clock::now(), &format!("snapshot restore {pair}"));
-    let pair = Shelf::new(&store.pairs)
+    let pair = Shelf::of(store)
         .find(pair)
         .map_err(|error| Failure::from(&error))?;
     let restored = engine::restore(config, store, &pair, how, &options, &cx)?;
@@ -172,15 +179,19 @@ fn verify_all(
     let mut exit = Exit::Done;
     let mut found = 0_usize;
     for store in wanted(config, names)? {
-        let shelf = Shelf::new(&store.pairs);
-        let listing = shelf.list().map_err(|error| Failure::from(&error))?;
+        let shelf = Shelf::of(store);
+        let listing = shelf
+            .list(clock::now())
+            .map_err(|error| Failure::from(&error))?;
         let is_asked = |name: &str| pair.is_none_or(|pair| pair == name);
         for (name, error) in listing.damaged.iter().filter(|(name, _)| is_asked(name)) {
             found += 1;
             exit = Exit::Failed;
             damaged(&store.name, name, error, out);
         }
-        for pair in listing.pairs.iter().filter(|pair| is_asked(&pair.name)) {
+        let foreign = listing.foreign.iter().map(|(pair, _)| pair);
+        let pairs = listing.pairs.iter().chain(foreign);
+        for pair in pairs.filter(|pair| is_asked(&pair.name)) {
             found += 1;
             if !verify_one(store, &shelf, pair, &stop, out)? {
                 exit = Exit::Failed;
@@ -224,20 +235,27 @@ fn damaged(store: &str, pair: &str, error: &SnapshotError, out: &mut Out) {
     struct Damaged<'a> {
         store: &'a str,
         pair: &'a str,
-        verified: bool,
+        /// `None`: it could not be looked at, so that nothing is said of the pair.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        verified: Option<bool>,
         problem: String,
     }
     let problem = chain(error);
+    let (verified, verdict) = match error {
+        SnapshotError::OtherStore(_) => (Some(false), "of another store"),
+        error if error.is_verdict() => (Some(false), "not to be trusted"),
+        _ => (None, "could not be verified"),
+    };
     if out.json {
         let line = Damaged {
             store,
             pair,
-            verified: false,
+            verified,
             problem,
         };
         out.object("pair", &line);
     } else {
-        out.line(&format!("{store}  {pair}  not to be trusted: {problem}"));
+        out.line(&format!("{store}  {pair}  {verdict}: {problem}"));
     }
 }
 
@@ -258,6 +276,9 @@ struct PairLine<'a> {
     /// Said only by what has just read the whole pair.
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
+    /// How its stores differ from those that are configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_store: Option<String>,
 }
 
 impl<'a> PairLine<'a> {
@@ -274,6 +295,7 @@ impl<'a> PairLine<'a> {
             vectors_bytes,
             drifted: manifest.drift.written > 0,
             verified,
+            other_store: None,
         }
     }
 
@@ -284,8 +306,9 @@ impl<'a> PairLine<'a> {
         let points = self
             .points
             .map_or(String::new(), |points| format!(", {points} points"));
-        let verified = match self.verified {
-            Some(true) => "  verified",
+        let verified = match (self.verified, &self.other_store) {
+            (Some(true), _) => "  verified",
+            (_, Some(why)) => &format!("  of another store: {why}"),
             _ => "",
         };
         out.line(&format!(

@@ -55,7 +55,7 @@ pub(super) fn status(
         let failed = |error| super::state_failure(&store.name, &error);
         let mut status = Status::read(store, &dir, clock::now()).map_err(failed)?;
         status.read_runs(&dir, runs, &schedule).map_err(failed)?;
-        status.read_pairs(&Shelf::new(&store.pairs), clock::now())?;
+        status.read_pairs(&Shelf::of(store), clock::now())?;
         status.print(out);
         if !status.damaged.is_empty() || !status.damaged_pairs.is_empty() {
             exit = Exit::LeftOver;
@@ -89,6 +89,8 @@ struct Status {
     settling: u64,
     newest_pair: Option<NewestPair>,
     pairs: usize,
+    /// Pairs of other stores in the same folder.
+    foreign_pairs: usize,
     /// Pairs that cannot be believed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged_pairs: Vec<Unread>,
@@ -176,6 +178,7 @@ impl Status {
             reversals: Vec::new(),
             newest_pair: None,
             pairs: 0,
+            foreign_pairs: 0,
             damaged_pairs: Vec::new(),
             damaged: damaged.iter().map(unread).collect(),
             now,
@@ -240,11 +243,12 @@ impl Status {
         self.queue_oldest_seconds = oldest.map(|since| self.now.duration_since(since).as_secs());
     }
 
-    /// Looks at the manifests of the pairs; their files are not read.
+    /// Looks at the manifests of the pairs; their files are not read but for the first pages of the newest.
     fn read_pairs(&mut self, folder: &Shelf, now: Timestamp) -> Result<(), Failure> {
-        let listing = folder.list().map_err(|error| Failure::from(&error))?;
+        let listing = folder.list(now).map_err(|error| Failure::from(&error))?;
         self.pairs = listing.pairs.len();
-        self.newest_pair = listing.newest(now).map(|pair| {
+        self.foreign_pairs = listing.foreign.len();
+        self.newest_pair = listing.newest().map(|pair| {
             let manifest = &pair.manifest;
             let (rows_bytes, vectors_bytes) = manifest.bytes();
             NewestPair {

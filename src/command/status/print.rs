@@ -68,6 +68,12 @@ impl Status {
                 pair.rows_bytes + pair.vectors_bytes
             )),
         }
+        if self.foreign_pairs > 0 {
+            let foreign = counted(self.foreign_pairs as u64, "pair", "pairs");
+            out.line(&format!(
+                "             {foreign} of other stores in the same folder: hypnos snapshot list"
+            ));
+        }
         let in_full = self.night.or((!self.runs.is_empty()).then_some(0));
         for line in runs::lines(&self.runs, in_full) {
             out.line(&line);

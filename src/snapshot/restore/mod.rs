@@ -87,7 +87,7 @@ pub struct Restored {
 /// When it is not done: then the store is as it was, or the journal says that the next run has to finish it.
 pub fn restore(request: Request<'_>) -> Result<Restored, SnapshotError> {
     let Request { store, pair, .. } = request;
-    let shelf = Shelf::new(&store.pairs);
+    let shelf = Shelf::of(store);
     verify(store, &shelf, pair, request.cx.stop)?;
     let state = StateDir::new(&request.config.state_dir, &store.name);
     if !request.without_state {
@@ -284,7 +284,7 @@ fn stage(
     journal: &Journal,
 ) -> Result<(u64, Option<u64>, TakenOut), SnapshotError> {
     let Request { store, pair, .. } = request;
-    let folder = Shelf::new(&store.pairs).path(&pair.name);
+    let folder = Shelf::of(store).path(&pair.name);
     for home in homes {
         if request.cx.stop.is_requested() {
             return Err(SnapshotError::Interrupted);
