@@ -34,6 +34,26 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     written
 }
 
+/// Puts `contents` where a person wants them. A symbolic link is followed, and a file is replaced as [`replace`] does it.
+/// What is there and no file, such as a device or a pipe, is written into and stays what it is.
+///
+/// # Errors
+///
+/// When a link leads nowhere, or a step fails; then an old file stands as it was.
+pub fn put(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => replace(&fs::canonicalize(path)?, contents, mode),
+        Ok(_) => OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .write_all(contents),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
+            replace(path, contents, mode)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Makes a new file with exactly the permission bits `mode`, holding `contents`, and syncs it (but not its folder).
 ///
 /// # Errors
@@ -189,6 +209,45 @@ mod tests {
         replace(&link, b"ours", PRIVATE).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "theirs");
         assert!(!link.is_symlink());
+    }
+
+    #[test]
+    fn what_a_person_names_stays_what_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        replace(&at("target"), b"old", PRIVATE).unwrap();
+        symlink("target", at("link")).unwrap();
+        for name in ["link", "target", "new"] {
+            put(&at(name), name.as_bytes(), 0o644).unwrap();
+            assert_eq!(fs::read_to_string(at(name)).unwrap(), name);
+        }
+        assert!(at("link").is_symlink());
+        assert_eq!(mode_of(&at("target")), 0o644);
+
+        symlink("nowhere", at("dangling")).unwrap();
+        put(&at("dangling"), b"x", PRIVATE).unwrap_err();
+        assert!(at("dangling").is_symlink());
+        create_dir(&at("folder")).unwrap();
+        put(&at("folder"), b"x", PRIVATE).unwrap_err();
+
+        symlink("/dev/null", at("null")).unwrap();
+        put(&at("null"), b"x", PRIVATE).unwrap();
+        assert!(at("null").is_symlink());
+        let pipe = rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        );
+        pipe.unwrap();
+        let reader = std::thread::spawn({
+            let pipe = at("pipe");
+            move || fs::read_to_string(pipe).unwrap()
+        });
+        put(&at("pipe"), b"through", PRIVATE).unwrap();
+        assert_eq!(reader.join().unwrap(), "through");
+        assert!(!at("pipe").is_file());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! How a command fails: a message, what to do about it, and the exit code.
 
 use std::error::Error;
+use std::io;
+use std::iter::successors;
 
 use rusqlite::ErrorCode;
 
@@ -112,6 +114,60 @@ pub fn is_locked(error: &(dyn Error + 'static)) -> bool {
     error.source().is_some_and(is_locked)
 }
 
+/// What a person can do where a disk is full, by what was being written when `SQLite` or the file system said so; `None`
+/// where that is not the cause.
+#[must_use]
+pub fn advice_on_room(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if causes(error).any(lacks_shared_memory) {
+        return Some(
+            "SQLite finds no room for the -shm file beside a database: the disk of the store is full, make room there",
+        );
+    }
+    let advice = |error: &(dyn Error + 'static)| {
+        if error.is::<StateError>() {
+            Some("the disk of state_dir is full: make room there")
+        } else if error.is::<CopyError>() {
+            Some("the disk of the file that was to be written is full: make room there")
+        } else if error.is::<VectorError>() {
+            Some("the disk of the vector database (store.vectors.path) is full: make room there")
+        } else if error.is::<RowError>() {
+            Some("the disk of the row database (store.rows.path) is full: make room there")
+        } else {
+            None
+        }
+    };
+    let is_full = causes(error).any(is_full);
+    is_full.then(|| {
+        let named = causes(error).find_map(advice);
+        named.unwrap_or("a disk is full: make room there")
+    })
+}
+
+/// An error, its cause, the cause of that.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    successors(Some(error), |error| (*error).source())
+}
+
+fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let sqlite = error.downcast_ref::<rusqlite::Error>();
+    let io = error.downcast_ref::<io::Error>();
+    sqlite.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::DiskFull)
+        || io.is_some_and(|error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            )
+        })
+}
+
+/// Whether the file that readers of a write-ahead log share could not be made as large as it has to be.
+fn lacks_shared_memory(error: &(dyn Error + 'static)) -> bool {
+    let code = error
+        .downcast_ref::<rusqlite::Error>()
+        .and_then(rusqlite::Error::sqlite_error);
+    code.is_some_and(|code| code.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+}
+
 impl From<&RowError> for Failure {
     fn from(error: &RowError) -> Self {
         let exit = match error.kind() {
@@ -182,6 +238,57 @@ mod tests {
     #[test]
     fn a_chain_reads_from_the_deed_to_the_cause() {
         assert_eq!(chain(&Outer(Inner)), "open the store: no such file");
+    }
+
+    #[test]
+    fn a_full_disk_is_named_by_what_was_written() {
+        let sqlite = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        let copy = |source| SnapshotError::Half {
+            half: "rows of main".into(),
+            source: CopyError::Sqlite {
+                doing: "copy a to b".into(),
+                source,
+            },
+        };
+        let full = || sqlite(rusqlite::ffi::SQLITE_FULL);
+        let cases: [(ApplyError, Option<&str>); 6] = [
+            (copy(full()).into(), Some("file that was to be written")),
+            (
+                copy(sqlite(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)).into(),
+                Some("-shm"),
+            ),
+            (
+                VectorError::Sqlite {
+                    doing: "remove points",
+                    source: full(),
+                }
+                .into(),
+                Some("store.vectors.path"),
+            ),
+            (
+                RowError::Sqlite {
+                    doing: "begin",
+                    source: full(),
+                }
+                .into(),
+                Some("store.rows.path"),
+            ),
+            (
+                SnapshotError::io("create x")(io::ErrorKind::StorageFull.into()).into(),
+                Some("a disk is full"),
+            ),
+            (copy(sqlite(rusqlite::ffi::SQLITE_IOERR_READ)).into(), None),
+        ];
+        for (error, expected) in cases {
+            let advice = advice_on_room(&error);
+            match expected {
+                Some(part) => assert!(
+                    advice.is_some_and(|it| it.contains(part)),
+                    "{error}: {advice:?}"
+                ),
+                None => assert_eq!(advice, None, "{error}"),
+            }
+        }
     }
 
     #[test]

@@ -118,7 +118,8 @@ fn check_certificate(path: &Path) -> Result<(), Failure> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    if folder.is_dir() && !path.is_dir() {
+    // A link is followed, if it leads somewhere.
+    if folder.is_dir() && !path.is_dir() && (path.exists() || !path.is_symlink()) {
         return Ok(());
     }
     Err(Failure::new(
@@ -164,8 +165,7 @@ fn write(certificate: &Certificate, path: &Path) -> Result<(), Failure> {
     let mut text =
         serde_json::to_string_pretty(certificate).map_err(|error| failed(error.to_string()))?;
     text.push('\n');
-    durable::replace(path, text.as_bytes(), durable::PRIVATE)
-        .map_err(|error| failed(error.to_string()))
+    durable::put(path, text.as_bytes(), durable::PRIVATE).map_err(|error| failed(error.to_string()))
 }
 
 fn print(certificate: &Certificate, global: &Global, out: &mut Out) {

@@ -101,7 +101,7 @@ fn refuse_missing_folder(output: &Path) -> Result<(), Failure> {
 
 fn write(output: &Path, force: bool, text: &str) -> Result<(), Failure> {
     let written = if force {
-        durable::replace(output, text.as_bytes(), MODE)
+        durable::put(output, text.as_bytes(), MODE)
     } else {
         durable::write_new(output, text.as_bytes(), MODE)
             .and_then(|()| durable::sync_dir(durable::folder_of(output)))

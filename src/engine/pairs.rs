@@ -2,7 +2,7 @@
 
 use super::{Options, by_hand};
 use crate::apply::Job;
-use crate::config::{self, Config};
+use crate::config::{self, Backend, Config};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::pass::{Cx, PassName};
@@ -12,6 +12,7 @@ use crate::snapshot::{Manifest, Order, Pair, take};
 use crate::state::StateDir;
 use crate::store::Stores;
 use crate::store::sqlite::Access;
+use crate::store::vectors::qdrant::snapshot;
 
 /// Takes a pair of a store now, whatever there is already. What an earlier run had begun is finished first.
 ///
@@ -75,6 +76,8 @@ pub fn restore(
                 now: options.now,
                 cx: *cx,
             })?,
+            // Without its server no store is put back, however little of it is left.
+            Err(failure) if is_server_away(store, cx) => return Err(failure),
             Err(failure) if !how.keep_old => {
                 return Err(failure.with_hint(
                     "--no-safety-pair goes on without a pair of the present state, and keeps its files beside the new ones",
@@ -95,6 +98,14 @@ pub fn restore(
         })
         .map_err(|error| Failure::from(&error).while_doing("restore the pair"))
     })
+}
+
+/// Whether the points are on a server that does not answer.
+fn is_server_away(store: &config::Store, cx: &Cx<'_>) -> bool {
+    match store.vectors.as_ref().map(|vectors| &vectors.backend) {
+        Some(Backend::Qdrant(server)) => snapshot::reach(server, cx.stop).is_err(),
+        _ => false,
+    }
 }
 
 /// How a pair is put back.

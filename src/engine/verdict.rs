@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::config::{self, Config, FirstRun};
-use crate::error::{chain, is_locked};
+use crate::error::{advice_on_room, chain, is_locked};
 use crate::guard::{Census, Consent};
 use crate::pass::{Cx, Pass, PassError, PassName};
 use crate::plan::{Action, ActionKind, Plan};
@@ -57,6 +57,7 @@ pub(super) fn needs_first_pair(
 /// Refuses a plan that removes something, because the first pair cannot be taken.
 pub(super) fn refuse_without_pair(report: &mut PassReport, error: &SnapshotError) {
     report.outcome = Outcome::Refused;
+    report.hint = error.hint();
     let error = chain(error);
     report.error = Some(format!("take the first pair before anything goes: {error}"));
 }
@@ -107,5 +108,9 @@ pub(super) fn fail(report: &mut PassReport, error: &(dyn Error + 'static)) {
     report.outcome = Outcome::Failed;
     report.error = Some(chain(error));
     report.is_locked = is_locked(error);
-    report.hint = report.is_locked.then_some(LOCKED);
+    report.hint = if report.is_locked {
+        Some(LOCKED)
+    } else {
+        advice_on_room(error)
+    };
 }

@@ -10,11 +10,11 @@ use crate::durable;
 /// The collector runs as another user.
 const READABLE: u32 = 0o644;
 
-/// Replaces the file with the page for an instant: the collector sees the old one or the new one, never half of one.
+/// Puts the page for an instant there: of a file the collector sees the old one or the new one, never half of one.
 ///
 /// # Errors
 ///
 /// When it cannot be written; then the old one stands.
 pub fn write(metrics: &Metrics, path: &Path, now: Timestamp) -> io::Result<()> {
-    durable::replace(path, metrics.render(now).as_bytes(), READABLE)
+    durable::put(path, metrics.render(now).as_bytes(), READABLE)
 }

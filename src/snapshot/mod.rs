@@ -25,6 +25,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::error::advice_on_room;
 use crate::failpoint::Injected;
 use crate::state::StateError;
 use crate::store::copies::CopyError;
@@ -163,7 +164,7 @@ impl SnapshotError {
             ),
             Self::Vectors(error) => error.hint(),
             Self::Rows(error) => error.hint(),
-            _ => None,
+            _ => advice_on_room(self),
         }
     }
 

@@ -106,7 +106,7 @@ impl Fixed {
 
 fn vacuum_into(source: &Path, target: &Path, stop: &Stop, fixed: &Fixed) -> Result<(), CopyError> {
     let mut conn = sqlite::open(source, Access::Read)?;
-    let doing = format!("copy {}", source.display());
+    let doing = format!("copy {} to {}", source.display(), target.display());
     let name = target
         .to_str()
         .ok_or_else(|| CopyError::Damaged(format!("{}: not UTF-8", target.display())))?;
@@ -139,7 +139,13 @@ fn vacuum_into(source: &Path, target: &Path, stop: &Stop, fixed: &Fixed) -> Resu
 /// Copies the pages of one state, a few at a time; a transaction keeps that state together.
 fn copy_pages(source: &Path, target: &Path, stop: &Stop, fixed: &Fixed) -> Result<(), CopyError> {
     let conn = sqlite::open(source, Access::Read)?;
-    let doing = || failed(format!("copy the pages of {}", source.display()));
+    let doing = || {
+        failed(format!(
+            "copy the pages of {} to {}",
+            source.display(),
+            target.display()
+        ))
+    };
     let state = conn.unchecked_transaction().map_err(doing())?;
     schema(&state)?;
     fixed.clone().tell();

@@ -316,3 +316,54 @@ fn a_server_that_is_away_says_nothing_of_a_pair() {
     );
     assert_eq!(line.get("verified"), None);
 }
+
+#[test]
+fn without_its_server_no_way_out_is_offered_that_needs_it() {
+    let mut world = World::new(Backend::Qdrant);
+    world.user("ana", None);
+    world.memory("ana", now(), None);
+    world.run(&["snapshot", "now"]).expect(0);
+    let [pair] = names(&world).try_into().unwrap();
+    for key in ["url", "rest_url"] {
+        let config = world.config.clone();
+        let is_wanted = |line: &&str| line.starts_with(&format!("{key} = "));
+        let line = config.lines().find(is_wanted).expect(key);
+        world.configure(line, &format!("{key} = \"http://127.0.0.1:1\""));
+    }
+    let restored = world.run(&["snapshot", "restore", &pair]);
+    assert_ne!(restored.code, Some(0));
+    assert!(restored.stderr.contains("127.0.0.1:1"), "{restored:#?}");
+    assert!(
+        restored.stderr.contains("is the server running")
+            && !restored.stderr.contains("--no-safety-pair"),
+        "{restored:#?}"
+    );
+}
+
+#[test]
+fn a_certificate_goes_where_a_link_leads_and_into_what_is_no_file() {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    let world = world();
+    let at = |name: &str| world.path(name);
+    symlink("nowhere", at("dangling")).unwrap();
+    let forget = ["forget", "user:ana", "--yes", "--certificate"];
+    let to = |name: &str| world.run(&[&forget[..], &[name]].concat());
+    to(at("dangling").to_str().unwrap()).expect(2);
+    assert_eq!(
+        world.ids().len(),
+        3,
+        "nothing is erased before there is a place for the proof"
+    );
+
+    write(&at("proof.json"), "old");
+    symlink("proof.json", at("link")).unwrap();
+    to(at("link").to_str().unwrap()).expect(0);
+    assert!(at("link").is_symlink());
+    let proof = fs::read_to_string(at("proof.json")).unwrap();
+    assert!(proof.contains("namespace_hash"), "{proof}");
+
+    symlink("/dev/null", at("null")).unwrap();
+    to(at("null").to_str().unwrap()).expect(0);
+    let device = fs::metadata(at("null")).unwrap().file_type();
+    assert!(at("null").is_symlink() && device.is_char_device());
+}

@@ -522,6 +522,7 @@ fn a_full_disk_leaves_the_last_pair_and_the_next_night_works() {
     assert_eq!(pass["outcome"], "failed", "{night:#?}");
     let error = pass["error"].as_str().unwrap();
     assert!(error.starts_with("rows of main: copy "), "{error}");
+    assert!(error.contains("snapshots/agent/."), "{error}");
     assert_eq!((world.dump(), files(&shelf(&world))), before);
     world.run(&["snapshot", "verify"]).expect(0);
     let night = world.night().expect(0);
