@@ -48,7 +48,8 @@ impl State {
                 let open = find_open(tx, id)?
                     .ok_or_else(|| Fault::Refused(format!("intent {id} is not open")))?;
                 settle(tx, id, &open, how, now)?;
-                if open.erase && how == Settled::Done {
+                // Where a person forgets, they are counted and go when all else is gone, see `State::forget`.
+                if open.erase && how == Settled::Done && open.pass != PassName::Review {
                     erased.extend(open.namespace);
                 }
             }
