@@ -201,24 +201,28 @@ impl From<&VectorError> for Failure {
 
 impl From<&SnapshotError> for Failure {
     fn from(error: &SnapshotError) -> Self {
-        let exit = match error {
-            error if error.is_interruption() => Exit::Interrupted,
-            SnapshotError::NoPair { .. } => Exit::Usage,
-            SnapshotError::OpenIntents { .. }
-            | SnapshotError::OtherStore(_)
-            | SnapshotError::Foreign(_)
-            | SnapshotError::StateLost { .. }
-            | SnapshotError::Half {
-                source: CopyError::InUse { .. },
-                ..
-            } => Exit::LeftOver,
-            _ => Exit::Failed,
-        };
         Self {
-            exit,
+            exit: exit_of(error),
             message: chain(error),
             hint: error.hint().map(Into::into),
         }
+    }
+}
+
+fn exit_of(error: &SnapshotError) -> Exit {
+    match error {
+        error if error.is_interruption() => Exit::Interrupted,
+        SnapshotError::NoPair { .. } => Exit::Usage,
+        SnapshotError::OpenIntents { .. }
+        | SnapshotError::OtherStore(_)
+        | SnapshotError::Foreign(_)
+        | SnapshotError::StateLost { .. }
+        | SnapshotError::Half {
+            source: CopyError::InUse { .. } | CopyError::Changed(_),
+            ..
+        } => Exit::LeftOver,
+        SnapshotError::Pending { source, .. } => exit_of(source),
+        _ => Exit::Failed,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::guard::Refusal;
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Finding, Levels, Plan, PlanHash, Tally, Unread};
+use crate::snapshot::restore::Resumed;
 
 /// How a pass ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -253,6 +254,8 @@ pub struct RunReport {
     pub started_at: Timestamp,
     /// Stores that could not be opened at all.
     pub unopened: Vec<Unopened>,
+    /// Restores that were cut off, and what became of them first.
+    pub restores: Vec<Resumed>,
     /// Intents of earlier runs that were finished first, over all stores.
     pub replayed: u64,
     /// Row databases in which an earlier run's intents could not be finished.
@@ -305,6 +308,7 @@ impl RunReport {
             run: run.to_owned(),
             started_at,
             unopened: Vec::new(),
+            restores: Vec::new(),
             replayed: 0,
             unfinished: Vec::new(),
             passes: Vec::new(),
@@ -320,6 +324,7 @@ impl RunReport {
             run: _,
             started_at: _,
             unopened,
+            restores,
             replayed,
             unfinished,
             passes,
@@ -328,6 +333,7 @@ impl RunReport {
             seconds: _,
         } = store;
         self.unopened.extend(unopened);
+        self.restores.extend(restores);
         self.replayed += replayed;
         self.unfinished.extend(unfinished);
         self.passes.extend(passes);
@@ -352,9 +358,11 @@ impl RunReport {
         let passes = self.passes.iter().map(|pass| pass.outcome.exit());
         let stores = self.unopened.iter().map(|store| store.exit);
         let unfinished = self.unfinished.iter().map(|_| Exit::LeftOver);
+        let restores = self.restores.iter().filter(|it| it.needs_attention());
         passes
             .chain(stores)
             .chain(unfinished)
+            .chain(restores.map(|_| Exit::LeftOver))
             .max_by_key(|exit| exit.gravity())
             .unwrap_or(Exit::Done)
     }

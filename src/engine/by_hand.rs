@@ -10,7 +10,8 @@ use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
 use crate::pass::{Cx, PassName};
 use crate::report::Applied;
-use crate::snapshot::{SnapshotError, restore};
+use crate::snapshot::SnapshotError;
+use crate::snapshot::restore::{self, Resumed};
 use crate::state::{RunEnd, StateDir};
 
 /// Works under the lock of a store, and writes down that it did; `end` says how what was done is called.
@@ -45,13 +46,13 @@ pub(crate) fn in_a_run<T>(
     result
 }
 
-/// Deals with a restore that was cut off, under the lock of the store.
+/// Deals with a restore that was cut off, under the lock of the store, and answers what became of it.
 pub(crate) fn finish_restore(
     config: &Config,
     store: &config::Store,
     options: &Options,
     cx: &Cx<'_>,
-) -> Result<(), Failure> {
+) -> Result<Option<Resumed>, Failure> {
     let dir = StateDir::new(&config.state_dir, &store.name);
     let failed = |error: SnapshotError| {
         Failure::from(&error).while_doing("finish a restore that was cut off")
@@ -60,11 +61,14 @@ pub(crate) fn finish_restore(
         Failure::from(&error).while_doing("look for a restore that was cut off")
     })?;
     if found.is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let _lock = lock(&dir, options)?;
-    restore::resume(config, store, *cx).map_err(failed)?;
-    Ok(())
+    let resumed = restore::resume(config, store, *cx).map_err(failed)?;
+    if let Some(resumed) = &resumed {
+        tracing::warn!("{resumed}");
+    }
+    Ok(resumed)
 }
 
 /// Finishes what earlier runs had begun.

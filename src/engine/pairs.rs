@@ -62,7 +62,7 @@ pub fn restore(
     options: &Options,
     cx: &Cx<'_>,
 ) -> Result<Restored, Failure> {
-    by_hand::finish_restore(config, store, options, cx)?;
+    let _told = by_hand::finish_restore(config, store, options, cx)?;
     let dir = StateDir::new(&config.state_dir, &store.name);
     let is_done = |_: &Restored| ("applied", Exit::Done);
     by_hand::in_a_run(dir, store, options, is_done, |states| {

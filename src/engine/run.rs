@@ -40,10 +40,13 @@ pub(super) fn run_store(
     observer: &mut dyn Observer,
 ) -> Result<(), Stopped> {
     let dir = StateDir::new(&config.state_dir, &store.name);
-    by_hand::finish_restore(config, store, options, cx)?;
+    let resumed = by_hand::finish_restore(config, store, options, cx)?;
     let stores = match Stores::open(store, &config.state_dir, forget::access(&dir), cx.stop) {
         Ok(stores) => stores,
-        Err(failure) => return Err(Stopped::Away(unopened(&dir, options, failure))),
+        Err(failure) => {
+            report.restores.extend(resumed);
+            return Err(Stopped::Away(unopened(&dir, options, failure)));
+        }
     };
     let lock = lock(&dir, options)?;
     let states = States::open(dir, &stores.config).map_err(state_failure)?;
@@ -55,6 +58,7 @@ pub(super) fn run_store(
         .map_err(state_failure)?;
     hit(Failpoint::RunBegun).map_err(injected)?;
     let mut own = RunReport::new(&options.run, options.now);
+    own.restores.extend(resumed);
     let run = StoreRun {
         config,
         stores: &stores,

@@ -13,6 +13,7 @@ use crate::plan::{
     Action, ActionKind, Finding, Mark, Plan, Question, QuestionKind, Reason, Tally, Unread, Upkeep,
 };
 use crate::report::{Outcome, PassReport, RunReport, Unopened};
+use crate::snapshot::restore::Resumed;
 use crate::state::{Intent, IntentRecord};
 
 use super::Out;
@@ -38,6 +39,9 @@ impl<'a> Printer<'a> {
             if self.out.terminal && !report.passes.is_empty() {
                 let table = table(report, dry_run);
                 self.out.lines(&table.to_string());
+            }
+            for resumed in &report.restores {
+                self.out.line(&resumed.to_string());
             }
             for unread in &report.unfinished {
                 self.out.line(&format!(
@@ -456,6 +460,8 @@ struct RunLine<'a> {
     exit: u8,
     started_at: Timestamp,
     seconds: f64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    restores: &'a [Resumed],
     replayed: u64,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     unfinished: &'a [Unread],
@@ -470,6 +476,7 @@ impl<'a> RunLine<'a> {
             exit: report.exit().code(),
             started_at: report.started_at,
             seconds: report.seconds,
+            restores: &report.restores,
             replayed: report.replayed,
             unfinished: &report.unfinished,
             dry_run,

@@ -104,6 +104,14 @@ pub enum SnapshotError {
         /// The state file.
         path: PathBuf,
     },
+    /// A restore has replaced something, or may have, and is not finished.
+    #[error("the restore of pair {pair} is not finished")]
+    Pending {
+        /// The pair.
+        pair: String,
+        /// Why.
+        source: Box<SnapshotError>,
+    },
     /// The pair is not what it should be.
     #[error("{0}")]
     Damaged(String),
@@ -159,6 +167,16 @@ impl SnapshotError {
                 source: CopyError::InUse { .. },
                 ..
             } => Some("stop the agent, and whatever else has the store open"),
+            Self::Half {
+                source: CopyError::Changed(_),
+                ..
+            } => Some(
+                "nothing was put back: stop the agent, and whatever else writes to the store, and restore again",
+            ),
+            Self::Pending { .. } => Some(
+                "one half may be put back and the other not: keep the agent stopped, mend the cause, and let hypnos \
+                 --run-now finish it",
+            ),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(
                 "does it belong to another user? run every command as the user that hypnos runs as",
             ),
@@ -185,6 +203,7 @@ impl SnapshotError {
         match self {
             Self::Interrupted | Self::Vectors(VectorError::Interrupted) => true,
             Self::Rows(error) => error.is_interruption(),
+            Self::Pending { source, .. } => source.is_interruption(),
             _ => false,
         }
     }

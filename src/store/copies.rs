@@ -6,6 +6,7 @@
 //! Policy: what cannot be counted again from its own files is no copy.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
@@ -272,13 +273,23 @@ pub trait PointCopies: Send {
     /// The new place, as a vector store that can be opened.
     fn staged(&self, tag: &str) -> config::Vectors;
 
-    /// Makes the new place the live one. Doing it again, after it was cut off or was done, ends in the same state. With
-    /// `keep_old`, what was the live one stays beside it, where the backend can keep it.
+    /// What tells whether the live place has been changed: the stamp of its file, or a hash of what is in it. Null when
+    /// there is no live place, or when it is in the file of the rows.
     ///
     /// # Errors
     ///
-    /// When it was not confirmed; then it must be done again.
-    fn switch(&self, tag: &str, keep_old: bool) -> Result<(), CopyError>;
+    /// When it cannot be read to the end.
+    fn mark(&self) -> Result<serde_json::Value, CopyError>;
+
+    /// Makes the new place the live one. Doing it again, after it was cut off or was done, ends in the same state. `was`
+    /// is the mark of the live place from before the restore.
+    ///
+    /// # Errors
+    ///
+    /// [`CopyError::InUse`] and [`CopyError::Changed`] when nothing was switched, and it can be left at that. Otherwise
+    /// it was not confirmed, and must be done again.
+    fn switch(&self, tag: &str, was: &serde_json::Value, keep: Keep)
+    -> Result<Switched, CopyError>;
 
     /// Removes whatever places of this tag are left, and never the live one. What is not there is no error.
     ///
@@ -286,6 +297,53 @@ pub trait PointCopies: Send {
     ///
     /// When something is there and cannot be removed.
     fn discard(&self, tag: &str) -> Result<(), CopyError>;
+}
+
+/// When the old place stays beside the new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Whatever it is, where the backend can keep it.
+    Always,
+    /// When it was changed since it was looked at: the other half is switched already.
+    Changed,
+    /// Never: one that was changed is not replaced.
+    Never,
+}
+
+impl Keep {
+    /// Whether the old place `what` has to stay.
+    ///
+    /// # Errors
+    ///
+    /// [`CopyError::Changed`] when it is not to be replaced.
+    pub fn decide(self, is_changed: bool, what: impl Display) -> Result<bool, CopyError> {
+        match self {
+            Self::Never if is_changed => Err(CopyError::Changed(what.to_string())),
+            Self::Never => Ok(false),
+            Self::Changed => Ok(is_changed),
+            Self::Always => Ok(true),
+        }
+    }
+
+    /// What holds for the next place, once one was replaced: from there on there is no way back.
+    #[must_use]
+    pub fn further(self) -> Self {
+        match self {
+            Self::Always => Self::Always,
+            Self::Changed | Self::Never => Self::Changed,
+        }
+    }
+}
+
+/// What a switch did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Switched {
+    /// Nothing: it had been done before, or there is nothing to switch.
+    Before,
+    /// It was done.
+    Now,
+    /// It was done, and the old place, which had been changed, is here.
+    Kept(String),
 }
 
 /// Why a copy could not be made, read or put back.
@@ -306,6 +364,9 @@ pub enum CopyError {
         /// By whom, where that is known: `, by pid 7`.
         by: String,
     },
+    /// What is to be replaced was written to since it was looked at: nothing else has that.
+    #[error("{0} was written to since the restore began")]
+    Changed(String),
     /// The vector store.
     #[error("copy points")]
     Vectors(#[from] VectorError),

@@ -5,6 +5,9 @@
 //! Nobody may have the old one open, or would go on writing to a file without a name: `SQLite`'s exclusive lock tells of
 //! open transactions and, in WAL mode, of open connections; the table of open files of the system tells of the rest, as
 //! far as this user may see it; and a lock on the whole file keeps newcomers out until the rename.
+//!
+//! Policy: a file that somebody has written to since it was looked at is in no copy, and no rename destroys it, see
+//! [`Keep`].
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +18,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
-use super::copies::CopyError;
+use super::copies::{CopyError, Keep, Switched};
+use super::database::Stamp;
+use super::files::same_file;
 use super::sqlite::{self, Access, OpenError};
 use crate::durable;
 use crate::failpoint::{Failpoint, hit};
@@ -140,31 +145,67 @@ fn opened_by(path: &Path) -> Option<u32> {
     pids.filter(|pid| *pid != own).find(has_open)
 }
 
+/// What is known of the file whose place another takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Old<'a> {
+    /// What it was when it was looked at; `None` when there was none.
+    pub was: Option<&'a Stamp>,
+    /// Where it stays, when it does.
+    pub aside: &'a Path,
+    /// When it does.
+    pub keep: Keep,
+}
+
 /// Renames `staged` over `live`, with the mode and the owner of the old file. When there is nothing at `staged`, it was
-/// done before. With `aside`, the old file and its log stay beside under that name.
+/// done before.
 ///
 /// # Errors
 ///
-/// [`CopyError::InUse`] when somebody has the old file open; then nothing was changed.
-pub fn swap(staged: &Path, live: &Path, aside: Option<&Path>) -> Result<(), CopyError> {
+/// [`CopyError::InUse`] when somebody has the old file open, and [`CopyError::Changed`] as [`Keep`] says; then nothing was
+/// changed. After another error, there is something at `staged` as long as nothing was.
+pub fn swap(staged: &Path, live: &Path, old: Old<'_>) -> Result<Switched, CopyError> {
     if !exists(staged)? {
-        return Ok(());
+        return Ok(Switched::Before);
     }
     require_idle(live)?;
     let held = hold(live)?;
-    if let (Some(aside), true) = (aside, held.is_some()) {
-        keep(live, aside)?;
+    let is_changed = is_changed(live, old.was)?;
+    let kept = old.keep.decide(is_changed, live.display())? && held.is_some();
+    if kept {
+        keep(live, old.aside)?;
     }
-    clear_logs(live, aside)?;
-    if let Some(old) = &held {
-        inherit(staged, old)?;
+    clear_logs(live, kept.then_some(old.aside))?;
+    if let Some(held) = &held {
+        inherit(staged, held)?;
     }
     hit(Failpoint::SwapBefore)?;
     fs::rename(staged, live).map_err(CopyError::io(format!("replace {}", live.display())))?;
     sync_folder(live)?;
     hit(Failpoint::SwapDone)?;
     drop(held);
-    Ok(())
+    Ok(if is_changed {
+        Switched::Kept(old.aside.display().to_string())
+    } else {
+        Switched::Now
+    })
+}
+
+/// What a database is; `None` when there is none.
+///
+/// # Errors
+///
+/// When it cannot be looked at.
+pub fn stamp(live: &Path) -> Result<Option<Stamp>, CopyError> {
+    exists(live)?.then(|| Stamp::of(live)).transpose()
+}
+
+/// Whether there is a database that is not what it was.
+///
+/// # Errors
+///
+/// When it cannot be looked at.
+pub fn is_changed(live: &Path, was: Option<&Stamp>) -> Result<bool, CopyError> {
+    Ok(stamp(live)?.is_some_and(|now| was != Some(&now)))
 }
 
 /// Locks the whole file, which keeps every new connection of `SQLite` out; `None` when there is none.
@@ -185,13 +226,18 @@ fn hold(live: &Path) -> Result<Option<File>, CopyError> {
     }
 }
 
-/// Keeps the old file under another name, too.
+/// Keeps the old file under another name, too. What has that name already has to be the same file: another one is in no
+/// copy either.
 fn keep(live: &Path, aside: &Path) -> Result<(), CopyError> {
     match fs::hard_link(live, aside) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(CopyError::io(format!("keep {}", live.display()))(error))
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && same_file(live, aside) => {
+            Ok(())
         }
-        _ => Ok(()),
+        kept => kept.map_err(CopyError::io(format!(
+            "keep {} as {}",
+            live.display(),
+            aside.display()
+        ))),
     }
 }
 

@@ -1,7 +1,8 @@
 //! A restore that is killed, failed or held up at every step it comes by, of stores of every kind: the store is the old
 //! one or the new one, never half of each.
 //!
-//! Up to [`Failpoint::RestoreDecided`] it is the old one; from there on the next run makes it the new one.
+//! Up to [`Failpoint::RestoreDecided`] it is the old one; from there on the next run makes it the new one. What fails is
+//! the old one until the first file was replaced, or the points were about to be.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -211,6 +212,10 @@ fn every_step<S: Store>(kind: &str, store: impl Fn() -> S + Sync) {
         before.rposition(|it| *it == Failpoint::FolderSynced)
     });
     let decided = decided.expect("it is decided");
+    // The first file that was replaced is in its folder, or the journal says that the points are the next.
+    let mut later = told.iter().enumerate().skip(decided + 1);
+    let begun = later.find(|(_, it)| **it == Failpoint::FolderSynced);
+    let (begun, _) = begun.expect("something is replaced");
     let is_every = setting("HYPNOS_EVERY_STEP").is_some();
     let is_own = |point: &Failpoint| OWN.iter().any(|own| point.as_str().starts_with(own));
     let actions = if is_every {
@@ -222,11 +227,10 @@ fn every_step<S: Store>(kind: &str, store: impl Fn() -> S + Sync) {
     for (at, point) in told.iter().enumerate() {
         if is_every || is_own(point) {
             let nth = told[..at].iter().filter(|it| *it == point).count();
-            steps.extend(
-                actions
-                    .iter()
-                    .map(|action| (*point, nth, *action, at >= decided)),
-            );
+            steps.extend(actions.iter().map(|action| {
+                let from = if *action == "error" { begun } else { decided };
+                (*point, nth, *action, at >= from)
+            }));
         }
     }
     on_threads(&steps, |(point, nth, action, is_decided)| {

@@ -11,7 +11,9 @@ use std::time::Duration;
 use hypnos::clock::Timestamp;
 use hypnos::config::{Backend, PayloadFilter, PointRule, Qdrant, Scalar, Vectors};
 use hypnos::stop::Stop;
-use hypnos::store::copies::{CopiedFile, CopiedPoints, CopyError, PointCopies, count_points};
+use hypnos::store::copies::{
+    CopiedFile, CopiedPoints, CopyError, Keep, PointCopies, Switched, count_points,
+};
 use hypnos::store::sqlite::Access;
 use hypnos::store::vectors::{VectorError, open, qdrant::snapshot::QdrantCopies};
 use qdrant_client::qdrant::{
@@ -234,6 +236,11 @@ fn copied(scene: &Scene) -> (tempfile::TempDir, CopiedPoints) {
     (folder, copy)
 }
 
+/// Switches over the live collection as it is.
+fn switch(copies: &QdrantCopies, keep: Keep) -> Result<Switched, CopyError> {
+    copies.switch(TAG, &copies.mark().unwrap(), keep)
+}
+
 fn message(error: &CopyError) -> String {
     hypnos::error::chain(error)
 }
@@ -303,7 +310,7 @@ fn a_collection_comes_back_with_every_vector_and_payload() {
     });
     block_on(scene.client.delete_points(delete.wait(true))).unwrap();
     for _ in 0..2 {
-        copies.switch(TAG, false).unwrap();
+        switch(&copies, Keep::Never).unwrap();
         let mut expected = before.clone();
         expected.retain(|_, point| point.id != Some(2.into()));
         assert_eq!(scene.points(&scene.name), expected);
@@ -329,7 +336,7 @@ fn a_collection_that_is_gone_is_made_anew() {
         "{missing:?}"
     );
     copies.stage(folder.path(), &copy, TAG).unwrap();
-    copies.switch(TAG, false).unwrap();
+    switch(&copies, Keep::Never).unwrap();
     copies.discard(TAG).unwrap();
     assert_eq!(scene.points(&scene.name), before);
     scene.is_clean("after the restore");
@@ -353,7 +360,7 @@ fn an_alias_is_moved_and_what_it_led_to_removed() {
     assert_eq!(scene.points(&alias), disturbed);
     let staged = format!("{alias}-hypnos-{TAG}");
     for _ in 0..2 {
-        copies.switch(TAG, false).unwrap();
+        switch(&copies, Keep::Never).unwrap();
         assert_eq!(scene.points(&alias), before);
         assert_eq!(scene.aliases()[&alias], staged);
         assert_eq!(
@@ -392,7 +399,7 @@ fn what_is_to_be_kept_is_kept() {
     );
     copies.require_idle().unwrap();
     copies.stage(folder.path(), &copy, TAG).unwrap();
-    copies.switch(TAG, true).unwrap();
+    switch(&copies, Keep::Always).unwrap();
     copies.discard(TAG).unwrap();
     assert!(
         copies
@@ -401,6 +408,51 @@ fn what_is_to_be_kept_is_kept() {
     );
     assert_eq!(scene.points(&scene.name), disturbed);
     assert_eq!(scene.aliases().len(), 1);
+}
+
+/// The run that would have put a copy back was killed, and the application has gone on.
+#[test]
+fn what_was_changed_since_it_was_looked_at_is_not_replaced_or_kept() {
+    for is_alias in [false, true] {
+        let mut scene = Scene::shared();
+        if is_alias {
+            let alias = format!("{}-alias", scene.name);
+            scene.alias(&alias);
+            scene.config.collection = alias;
+        }
+        let (folder, copy) = copied(&scene);
+        let before = scene.points(&scene.name);
+        let delete = DeletePointsBuilder::new(&scene.name).points(PointsIdsList {
+            ids: vec![2.into()],
+        });
+        block_on(scene.client.delete_points(delete.wait(true))).unwrap();
+        let copies = scene.copies();
+        let was = copies.mark().unwrap();
+        copies.stage(folder.path(), &copy, TAG).unwrap();
+        // Another payload under the same id.
+        scene.put([PointStruct {
+            id: Some(15.into()),
+            ..whole_point(98)
+        }]);
+        let disturbed = scene.points(&scene.name);
+        let refused = copies.switch(TAG, &was, Keep::Never).unwrap_err();
+        assert!(matches!(refused, CopyError::Changed(_)), "{refused:?}");
+        assert_eq!(scene.points(&scene.name), disturbed);
+        let Switched::Kept(place) = copies.switch(TAG, &was, Keep::Changed).unwrap() else {
+            panic!("it is not kept");
+        };
+        assert_eq!(scene.points(&scene.config.collection), before);
+        // It is done, and not done again: what is written from now on stays.
+        assert_eq!(
+            copies.switch(TAG, &was, Keep::Changed).unwrap(),
+            Switched::Before
+        );
+        copies.discard(TAG).unwrap();
+        let kept = place.split('"').nth(1).unwrap();
+        assert_eq!(scene.points(kept), disturbed, "{place}");
+        assert_eq!(kept == scene.name, is_alias, "{place}");
+        block_on(scene.client.delete_collection(kept)).unwrap();
+    }
 }
 
 #[test]
@@ -416,7 +468,7 @@ fn what_another_alias_leads_to_is_left() {
     let (folder, copy) = copied(&scene);
     let copies = scene.copies();
     copies.stage(folder.path(), &copy, TAG).unwrap();
-    copies.switch(TAG, false).unwrap();
+    switch(&copies, Keep::Never).unwrap();
     copies.discard(TAG).unwrap();
     assert_eq!(scene.aliases()[&other], scene.name);
     assert_eq!(scene.aliases().len(), 2, "the marker is gone");
@@ -428,10 +480,10 @@ fn a_switch_after_the_discard_changes_nothing() {
     let scene = Scene::shared();
     let copies = scene.copies();
     copies.discard(TAG).unwrap();
-    copies.switch(TAG, false).unwrap();
+    switch(&copies, Keep::Never).unwrap();
     assert_eq!(scene.points(&scene.name).len(), 22);
     block_on(scene.client.delete_collection(&scene.name)).unwrap();
-    let missing = copies.switch(TAG, false).unwrap_err();
+    let missing = switch(&copies, Keep::Never).unwrap_err();
     assert!(
         matches!(missing, CopyError::Vectors(VectorError::Missing { .. })),
         "{missing:?}"

@@ -119,7 +119,10 @@ fn restore(
     } else {
         out.line(&described(&restored));
     }
-    super::check::check(std::slice::from_ref(&store.name), global, out)
+    let exit = super::check::check(std::slice::from_ref(&store.name), global, out)?;
+    let kept = (!restored.kept.is_empty()).then_some(Exit::LeftOver);
+    let exits = kept.into_iter().chain([exit]);
+    Ok(exits.max_by_key(|exit| exit.gravity()).unwrap_or(exit))
 }
 
 fn described(restored: &Restored) -> String {
@@ -130,6 +133,7 @@ fn described(restored: &Restored) -> String {
         memories,
         points,
         taken_out,
+        kept,
     } = restored;
     let points = points.map_or(String::new(), |points| format!(", {points} points"));
     let mut line = format!("{store}  restored {pair}: {memories} memories{points}");
@@ -146,6 +150,9 @@ fn described(restored: &Restored) -> String {
     }
     if let Some(safety) = safety_pair {
         let _ = write!(line, "; what was there before is pair {safety}");
+    }
+    for kept in kept {
+        let _ = write!(line, "; {kept}");
     }
     line
 }

@@ -16,7 +16,8 @@ use crate::schedule::Schedule;
 /// In a few words each; nothing when all is well.
 pub(super) fn attention(status: &Status, night: Option<&Run>, schedule: &Schedule) -> Vec<String> {
     let ended = night.filter(|_| status.running.is_none() || night.is_some_and(Run::has_ended));
-    let mut attention: Vec<String> = ended.and_then(how_it_ended).into_iter().collect();
+    let mut attention: Vec<String> = status.restore.iter().cloned().collect();
+    attention.extend(ended.and_then(how_it_ended));
     let last_began = night.map(|night| night.started_at);
     attention.extend(last_good(
         status.last_success,

@@ -24,7 +24,7 @@ use crate::output::words::counted;
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Finding, QuestionKind, Unread};
 use crate::schedule::Schedule;
-use crate::snapshot::Shelf;
+use crate::snapshot::{Shelf, restore};
 use crate::state::{
     ActionResult, Partition, PassRow, RunRecord, StateDir, StateError, StateReader, Total,
 };
@@ -57,7 +57,8 @@ pub(super) fn status(
         status.read_runs(&dir, runs, &schedule).map_err(failed)?;
         status.read_pairs(&Shelf::of(store), clock::now())?;
         status.print(out);
-        if !status.damaged.is_empty() || !status.damaged_pairs.is_empty() {
+        let is_damaged = !status.damaged.is_empty() || !status.damaged_pairs.is_empty();
+        if is_damaged || status.restore.is_some() {
             exit = Exit::LeftOver;
         }
     }
@@ -85,6 +86,9 @@ struct Status {
     #[serde(skip)]
     night: Option<usize>,
     open_intents: u64,
+    /// A restore that is not finished, or whose journal cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restore: Option<String>,
     /// Absences that wait to be believed.
     settling: u64,
     newest_pair: Option<NewestPair>,
@@ -173,6 +177,7 @@ impl Status {
             runs: Vec::new(),
             night: None,
             open_intents,
+            restore: None,
             settling: 0,
             forgetting: 0,
             reversals: Vec::new(),
@@ -184,6 +189,12 @@ impl Status {
             now,
         };
         status.take(&journal);
+        status.restore = match restore::cut_off(dir) {
+            Ok(pair) => pair
+                .filter(|_| status.running.is_none())
+                .map(|pair| format!("the restore of pair {pair} is not finished: keep the agent stopped, the next run finishes it or takes it back")),
+            Err(error) => Some(format!("a restore is not finished, and its journal cannot be read: {}", chain(&error))),
+        };
         if let Some(main) = dir.read(Partition::Main)? {
             status.forgetting = main.forgetting()?.len() as u64;
             status.reversals = Reversal::of_all(&main.totals()?);

@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Up to the decision the live store is untouched, and a restore that was cut off is discarded; from there on it is
-//! finished by the next run. Which of the two is in a small journal beside the state of the store, see [`journal`].
+//! finished by the next run, or taken back where nothing was replaced yet, see [`switch`]. Which of the two is in a small
+//! journal beside the state of the store, see [`journal`].
 //!
 //! What hypnos removed after the pair was taken stays removed: the state file knows, see [`clean`]. A person may want it
 //! back; what belongs to an owner who was erased never comes back.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -25,7 +26,6 @@ use crate::pass::Cx;
 use crate::state::{NamespaceHash, StateDir};
 use crate::store::copies::{CopyError, PointCopies, count_points};
 use crate::store::database;
-use crate::store::identity::Identity;
 use crate::store::rows::{Partition, RowStore, Snapshot};
 use crate::store::sqlite::Access;
 use crate::store::swap;
@@ -34,9 +34,12 @@ use crate::store::{Stores, place};
 
 mod clean;
 pub mod journal;
+pub mod switch;
 
 pub use clean::TakenOut;
-use journal::{Journal, Phase, Swap};
+use journal::{Journal, Phase};
+use switch::End;
+pub use switch::{Resumed, resume};
 
 /// What is to be put back, and how.
 #[derive(Clone, Copy)]
@@ -78,6 +81,9 @@ pub struct Restored {
     pub points: Option<u64>,
     /// What the pair held and was not put back.
     pub taken_out: TakenOut,
+    /// What was written to after the first file was replaced, and where that is now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
 }
 
 /// Puts a pair back. The caller holds the lock of the store, and has dealt with a restore that was cut off.
@@ -98,24 +104,32 @@ pub fn restore(request: Request<'_>) -> Result<Restored, SnapshotError> {
     let rows = RowStore::new(&store.rows);
     let homes = homes(request, &state, &rows)?;
     require_idle(&homes, copies.as_deref())?;
+    // Before the safety pair: what is written from here on might be missing in it.
+    let mut journal = Journal::begin(request, &homes, copies.as_deref(), state.epoch()? + 1)?;
     let safety_pair = safety_pair(request)?;
 
-    let mut journal = Journal::begin(request, &homes, state.epoch()? + 1);
     journal.write(&state)?;
     hit(Failpoint::RestoreBegun)?;
-    let staged = stage(request, &state, &homes, copies.as_deref(), &journal);
-    let (memories, points, taken_out) = match staged {
+    let decided = stage(request, &state, &homes, copies.as_deref(), &journal).and_then(|staged| {
+        journal.enter(Phase::Switching, &state)?;
+        hit(Failpoint::RestoreDecided)?;
+        Ok(staged)
+    });
+    let (memories, points, taken_out) = match decided {
         Ok(staged) => staged,
         Err(error) => {
-            discard(&journal, copies.as_deref())?;
-            Journal::remove(&state)?;
-            return Err(error);
+            return Err(switch::take_back(
+                journal,
+                &state,
+                copies.as_deref(),
+                error,
+            )?);
         }
     };
-    journal.phase = Phase::Switching;
-    journal.write(&state)?;
-    hit(Failpoint::RestoreDecided)?;
-    finish(&journal, &state, copies.as_deref())?;
+    let kept = match switch::finish(journal, &state, copies.as_deref())? {
+        End::Finished { kept } => kept,
+        End::TakenBack(error) => return Err(error),
+    };
     Ok(Restored {
         store: store.name.clone(),
         pair: pair.name.clone(),
@@ -123,36 +137,8 @@ pub fn restore(request: Request<'_>) -> Result<Restored, SnapshotError> {
         memories,
         points,
         taken_out,
+        kept,
     })
-}
-
-/// Deals with a restore that was cut off: finishes one that was decided, discards one that was not. Answers whether there
-/// was one. The caller holds the lock of the store.
-///
-/// # Errors
-///
-/// When it cannot be dealt with now; it stays to be.
-pub fn resume(config: &Config, store: &config::Store, cx: Cx<'_>) -> Result<bool, SnapshotError> {
-    let state = StateDir::new(&config.state_dir, &store.name);
-    let Some(journal) = Journal::read(&state)? else {
-        return Ok(false);
-    };
-    let changes = Identity::of(store).changes_since(&journal.identity);
-    if !changes.is_empty() {
-        return Err(SnapshotError::Foreign(format!(
-            "a restore was cut off on other stores, and can be finished only there: {}",
-            changes.join("; ")
-        )));
-    }
-    let copies = vectors::copies(store, cx.stop)?;
-    match journal.phase {
-        Phase::Staging => {
-            discard(&journal, copies.as_deref())?;
-            Journal::remove(&state)?;
-        }
-        Phase::Switching => finish(&journal, &state, copies.as_deref())?,
-    }
-    Ok(true)
 }
 
 /// Where one row database of the pair goes.
@@ -384,47 +370,6 @@ fn recount(
     Ok((memories, Some(arrived)))
 }
 
-/// Makes the new places the live ones, and tidies up. Each step may have been done before.
-fn finish(
-    journal: &Journal,
-    state: &StateDir,
-    copies: Option<&dyn PointCopies>,
-) -> Result<(), SnapshotError> {
-    for Swap { staged, live } in &journal.rows {
-        let aside = journal
-            .keep_old
-            .then(|| swap::aside_path(live, &journal.tag));
-        swap::swap(staged, live, aside.as_deref())
-            .map_err(SnapshotError::half(format!("rows at {}", live.display())))?;
-    }
-    hit(Failpoint::RestoreSwitched)?;
-    if let Some(copies) = copies {
-        copies
-            .switch(&journal.tag, journal.keep_old)
-            .map_err(SnapshotError::half("points"))?;
-    }
-    state.set_epoch(journal.epoch)?;
-    discard(journal, copies)?;
-    Journal::remove(state)?;
-    hit(Failpoint::RestoreFinished)?;
-    Ok(())
-}
-
-/// Removes what is left of the new places.
-fn discard(journal: &Journal, copies: Option<&dyn PointCopies>) -> Result<(), SnapshotError> {
-    for Swap { staged, .. } in &journal.rows {
-        if staged.parent().is_some_and(Path::exists) {
-            swap::discard(staged)
-                .map_err(SnapshotError::half(format!("rows at {}", staged.display())))?;
-        }
-    }
-    copies.map_or(Ok(()), |copies| {
-        copies
-            .discard(&journal.tag)
-            .map_err(SnapshotError::half("points"))
-    })
-}
-
 fn half(partition: &Partition) -> impl FnOnce(CopyError) -> SnapshotError {
     SnapshotError::half(format!("rows of {}", partition.name))
 }
@@ -441,13 +386,4 @@ fn state_of<'a>(home: &'a Home<'_>) -> crate::state::Partition<'a> {
 /// When the journal is there and cannot be read.
 pub fn cut_off(state: &StateDir) -> Result<Option<String>, SnapshotError> {
     Ok(Journal::read(state)?.map(|journal| journal.pair))
-}
-
-/// Where a row database goes, and from where.
-fn swaps(homes: &[Home<'_>], tag: &str) -> Vec<Swap> {
-    let swap = |home: &Home<'_>| Swap {
-        staged: home.staged(tag).path,
-        live: PathBuf::clone(&home.partition.path),
-    };
-    homes.iter().map(swap).collect()
 }

@@ -53,7 +53,7 @@ fn a_collection_of_other_vectors_is_not_overwritten() {
     scene.create(3);
     let copies = scene.copies();
     copies.stage(folder.path(), &copy, TAG).unwrap();
-    let refused = copies.switch(TAG, false).unwrap_err();
+    let refused = switch(&copies, Keep::Never).unwrap_err();
     assert!(message(&refused).contains("not compatible"), "{refused:?}");
     copies.discard(TAG).unwrap();
     assert!(scene.points(&scene.name).is_empty());
@@ -176,7 +176,7 @@ fn a_switch_whose_answer_is_lost_is_done_once() {
     copies.stage(folder.path(), &copy, TAG).unwrap();
     peer.faults()
         .lose_answer_nth("Rest/UpdateAliases", 1, Code::Unavailable, "lost");
-    copies.switch(TAG, false).unwrap();
+    switch(&copies, Keep::Never).unwrap();
     assert_eq!(peer.calls_of("Rest/UpdateAliases"), 2);
     copies.discard(TAG).unwrap();
     assert_eq!(scene.collections(), [format!("{alias}-hypnos-{TAG}")]);

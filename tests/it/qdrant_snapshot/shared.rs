@@ -41,7 +41,7 @@ fn points_of_others_stay_as_they_are_when_a_copy_is_put_back() {
         let copies = scene.copies();
         copies.stage(folder.path(), &copy, TAG).unwrap();
         for _ in 0..2 {
-            copies.switch(TAG, false).unwrap();
+            switch(&copies, Keep::Never).unwrap();
             assert!(
                 scene.points(&scene.name) == expected,
                 "{}",
@@ -50,7 +50,7 @@ fn points_of_others_stay_as_they_are_when_a_copy_is_put_back() {
         }
         copies.discard(TAG).unwrap();
         // The run may have been killed after that, before it wrote down that it was done.
-        copies.switch(TAG, false).unwrap();
+        switch(&copies, Keep::Never).unwrap();
         assert!(scene.points(&scene.name) == expected);
         scene.is_clean("after the restore");
     }

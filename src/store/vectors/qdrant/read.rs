@@ -387,7 +387,7 @@ impl QdrantVectors {
 }
 
 /// The text that stands there alone, be it in a list of one.
-fn single_text(value: Option<&Value>) -> Option<&str> {
+pub(super) fn single_text(value: Option<&Value>) -> Option<&str> {
     match value? {
         Value::String(text) => Some(text),
         Value::Array(list) => match &list[..] {

@@ -5,15 +5,19 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
 use crate::config::{self, Backend, VectorTable};
 use crate::stop::Stop;
-use crate::store::copies::{CopiedPoints, CopyError, Count, FIRST_ROWS, PointCopies};
-use crate::store::database::{self, Fixed};
+use crate::store::copies::{
+    CopiedPoints, CopyError, Count, FIRST_ROWS, Keep, PointCopies, Switched,
+};
+use crate::store::database::{self, Fixed, Stamp};
 use crate::store::files::same_file;
 use crate::store::sqlite::Access;
-use crate::store::swap::{self, staged_path};
+use crate::store::swap::{self, Old, staged_path};
 use crate::store::vectors::VectorError;
 
 use super::SqliteVectors;
@@ -79,7 +83,7 @@ impl PointCopies for SqliteCopies {
         let (files, (schema, count)) = if self.is_with_rows {
             (Vec::new(), read(database::open_copy(&self.file(folder))?)?)
         } else {
-            let stamp = database::Stamp::of(&self.table.path)?;
+            let stamp = Stamp::of(&self.table.path)?;
             place.insert(
                 "stamp".into(),
                 serde_json::to_value(stamp).unwrap_or_default(),
@@ -136,9 +140,9 @@ impl PointCopies for SqliteCopies {
         if self.is_with_rows {
             return Ok(true);
         }
-        let stamp = serde_json::from_value::<database::Stamp>(copy.place["stamp"].clone());
+        let stamp = serde_json::from_value::<Stamp>(copy.place["stamp"].clone());
         if let Ok(stamp) = stamp
-            && stamp.proves(&database::Stamp::of(&self.table.path)?, at)
+            && stamp.proves(&Stamp::of(&self.table.path)?, at)
         {
             return Ok(true);
         }
@@ -171,12 +175,27 @@ impl PointCopies for SqliteCopies {
         swap::require_idle(&self.table.path)
     }
 
-    fn switch(&self, tag: &str, keep_old: bool) -> Result<(), CopyError> {
+    fn mark(&self) -> Result<Value, CopyError> {
+        let stamp = if self.is_with_rows {
+            None
+        } else {
+            swap::stamp(&self.table.path)?
+        };
+        Ok(json!(stamp))
+    }
+
+    fn switch(&self, tag: &str, was: &Value, keep: Keep) -> Result<Switched, CopyError> {
         if self.is_with_rows {
-            return Ok(());
+            return Ok(Switched::Before);
         }
-        let aside = keep_old.then(|| swap::aside_path(&self.table.path, tag));
-        swap::swap(&self.staged_file(tag), &self.table.path, aside.as_deref())
+        // What is no stamp is none of this file: then it has been changed.
+        let was = Stamp::deserialize(was).ok();
+        let old = Old {
+            was: was.as_ref(),
+            aside: &swap::aside_path(&self.table.path, tag),
+            keep,
+        };
+        swap::swap(&self.staged_file(tag), &self.table.path, old)
     }
 
     fn discard(&self, tag: &str) -> Result<(), CopyError> {

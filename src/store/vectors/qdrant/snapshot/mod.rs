@@ -9,7 +9,8 @@
 //!
 //! Policy: every collection whose name is made here may be removed by name, unless an alias leads to it; no other is
 //! ever removed, except the one that an alias was moved away from, which is marked by an alias of its own
-//! (`NAME-hypnos-TAG-old`) and stays when anything else leads to it. The server's own copy of a snapshot is removed as
+//! (`NAME-hypnos-TAG-old`) and stays when anything else leads to it. A collection that was changed since the restore began
+//! stays in any case: where an alias was moved away from it, under its name, else as a copy, `NAME-hypnos-TAGn-old`. The server's own copy of a snapshot is removed as
 //! soon as it was fetched, also after a failure; one that a killed run left cannot be told from an operator's, and stays.
 //!
 //! [`http`]: self::http
@@ -18,6 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -27,9 +29,13 @@ use ureq::http::Method;
 use crate::clock::Timestamp;
 use crate::config;
 use crate::stop::Stop;
-use crate::store::copies::{CopiedFile, CopiedPoints, CopyError, Count, PointCopies, count_points};
+use crate::store::copies::{
+    CopiedFile, CopiedPoints, CopyError, Count, IdSet, Keep, PointCopies, Switched, count_points,
+};
 use crate::store::sqlite::Access;
-use crate::store::vectors::{self, VectorError};
+use crate::store::vectors::qdrant::QdrantVectors;
+use crate::store::vectors::qdrant::read::single_text;
+use crate::store::vectors::{self, VectorError, payload};
 use cluster::Node;
 use http::{Ask, Http, Patience};
 use server::{Server, Upload};
@@ -62,6 +68,9 @@ pub fn reach(config: &config::Qdrant, stop: &Stop) -> Result<(), VectorError> {
 const VERIFY: &str = "verify";
 /// What the `backend` of a copy says.
 const BACKEND: &str = "qdrant";
+
+/// How many states of the live collection one restore may keep.
+const ATTEMPTS: u8 = 16;
 
 /// What stands between the name of a collection and the tag of a copy of it.
 const COPY: &str = "-hypnos-";
@@ -439,26 +448,65 @@ impl PointCopies for QdrantCopies {
         }
     }
 
-    fn switch(&self, tag: &str, keep_old: bool) -> Result<(), CopyError> {
-        let staged = self.name_of(tag);
-        let aliases = self.server.aliases()?;
-        let live = self.live(&aliases)?;
-        if matches!(&live, Live::Alias(collection) if *collection == staged) {
-            return Ok(());
+    fn mark(&self) -> Result<Value, CopyError> {
+        match self.live(&self.server.aliases()?)? {
+            Live::Nothing => Ok(Value::Null),
+            Live::Alias(_) | Live::Collection => self.mark_of(&self.config.collection),
         }
-        match (live, self.server.collection(&staged)?) {
-            (Live::Alias(_) | Live::Collection, Some(_)) if self.is_shared() => {
-                self.replace_own(tag)
+    }
+
+    fn switch(&self, tag: &str, was: &Value, keep: Keep) -> Result<Switched, CopyError> {
+        let staged = self.name_of(tag);
+        let live = self.live(&self.server.aliases()?)?;
+        if matches!(&live, Live::Alias(collection) if *collection == staged) {
+            return Ok(Switched::Before);
+        }
+        if self.server.collection(&staged)?.is_none() {
+            return match live {
+                // Nothing but `discard` removes it, which comes after the switch.
+                Live::Collection => Ok(Switched::Before),
+                Live::Alias(_) if self.is_shared() => Ok(Switched::Before),
+                Live::Alias(_) | Live::Nothing => Err(VectorError::Missing {
+                    what: format!("collection {staged:?}"),
+                }
+                .into()),
+            };
+        }
+        let now = match self.mark() {
+            // What is damaged is put back on request.
+            Err(error) if keep == Keep::Always && !error.is_interruption() => Value::Null,
+            now => now?,
+        };
+        let is_changed = !now.is_null() && now != *was;
+        let is_moved = matches!(live, Live::Alias(_)) && !self.is_shared();
+        if is_changed && !is_moved && now == self.mark_of(&staged)? {
+            // It was done, and not confirmed.
+            return Ok(Switched::Before);
+        }
+        let name = &self.config.collection;
+        let is_kept = keep.decide(is_changed, format_args!("collection {name:?}"))?;
+        match live {
+            Live::Alias(from) if is_moved => {
+                self.move_alias(&from, tag, is_kept)?;
+                Ok(kept(is_changed, &from))
             }
-            (Live::Alias(from), Some(_)) => Ok(self.move_alias(&from, tag, keep_old)?),
-            (Live::Collection | Live::Nothing, Some(_)) => self.replace(&staged, tag),
-            // Nothing but `discard` removes it, which comes after the switch.
-            (Live::Collection, None) => Ok(()),
-            (Live::Alias(_), None) if self.is_shared() => Ok(()),
-            (Live::Alias(_) | Live::Nothing, None) => Err(VectorError::Missing {
-                what: format!("collection {staged:?}"),
+            Live::Nothing => {
+                self.replace(&staged, name, tag)?;
+                Ok(Switched::Now)
             }
-            .into()),
+            Live::Alias(_) | Live::Collection => {
+                let aside = if is_changed {
+                    self.keep_aside(tag)?
+                } else {
+                    String::new()
+                };
+                if self.is_shared() {
+                    self.replace_own(tag)?;
+                } else {
+                    self.replace(&staged, name, tag)?;
+                }
+                Ok(kept(is_changed, &aside))
+            }
         }
     }
 
@@ -482,11 +530,56 @@ impl QdrantCopies {
         Ok(())
     }
 
-    /// Makes the configured collection, which is no alias, what the staged one is.
-    fn replace(&self, staged: &str, tag: &str) -> Result<(), CopyError> {
-        let into = &self.config.collection;
+    /// The store's points of a collection, without their vectors: a vector is derived from what is in the payload.
+    fn mark_of(&self, collection: &str) -> Result<Value, CopyError> {
+        let key = &self.vectors.namespace_key;
+        let points = QdrantVectors::connect(&self.config_of(collection), key, self.stop.clone())?;
+        let (mut total, mut set) = (0_u64, IdSet::default());
+        points.payloads(&mut |page| {
+            for (id, payload) in page {
+                if self.is_of_others(&payload) {
+                    continue;
+                }
+                let mut payload = Value::Object(payload);
+                payload.sort_all_objects();
+                set.add(&format!("{id} {payload}"));
+                total += 1;
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(json!({"total": total, "points": set}))
+    }
+
+    /// Whether a point is of another kind than memories are.
+    fn is_of_others(&self, payload: &serde_json::Map<String, Value>) -> bool {
+        let value = single_text(payload::lookup(payload, &self.vectors.namespace_key));
+        let value = value.filter(|value| !value.is_empty());
+        let spelling = self.vectors.spelling.as_ref();
+        matches!((spelling, value), (Some(spelling), Some(value)) if spelling.read(value).is_none())
+    }
+
+    /// Copies the live collection to one of its own, which stays, and answers its name. What an earlier attempt kept is
+    /// another state of it, and stays, too.
+    fn keep_aside(&self, tag: &str) -> Result<String, CopyError> {
+        let aliases = self.server.aliases()?;
+        let name = &self.config.collection;
+        let live = aliases.get(name).unwrap_or(name);
+        for attempt in 0..ATTEMPTS {
+            let aside = self.marker_of(&format!("{tag}{attempt:x}"));
+            if self.server.collection(&aside)?.is_none() {
+                self.replace(live, &aside, tag)?;
+                return Ok(aside);
+            }
+        }
+        Err(CopyError::Foreign(format!(
+            "{ATTEMPTS} copies of {name:?} were kept: remove those that nobody needs"
+        )))
+    }
+
+    /// Makes a collection, which is no alias, what another one is.
+    fn replace(&self, from: &str, into: &str, tag: &str) -> Result<(), CopyError> {
         let name = format!("hypnos-{tag}.snapshot");
-        let nodes = self.nodes(staged)?;
+        let nodes = self.nodes(from)?;
         let copied: Vec<&Node> = nodes.iter().filter(|node| node.copied).collect();
         if copied.len() > 1 {
             return Err(CopyError::Foreign(format!(
@@ -498,7 +591,15 @@ impl QdrantCopies {
             Some(node) => self.server_of(node.peer_id, &node.uri)?,
             None => self.server.clone(),
         };
-        server.replace(staged, into, &name)
+        server.replace(from, into, &name)
+    }
+}
+
+fn kept(is_changed: bool, collection: &str) -> Switched {
+    if is_changed {
+        Switched::Kept(format!("collection {collection:?}"))
+    } else {
+        Switched::Now
     }
 }
 

@@ -13,7 +13,9 @@ use super::{BACKEND, QdrantCopies, copy_name, remove_files};
 use crate::clock::Timestamp;
 use crate::config;
 use crate::stop::Stop;
-use crate::store::copies::{CopiedFile, CopiedPoints, CopyError, Count, PointCopies, count_points};
+use crate::store::copies::{
+    CopiedFile, CopiedPoints, CopyError, Count, Keep, PointCopies, Switched, count_points,
+};
 use crate::store::sqlite::Access;
 use crate::store::vectors::qdrant::tenants::TenantVectors;
 use crate::store::vectors::{self, VectorError};
@@ -186,11 +188,31 @@ impl PointCopies for TenantCopies {
         staged
     }
 
-    fn switch(&self, tag: &str, keep_old: bool) -> Result<(), CopyError> {
-        for name in self.staged_names(tag)? {
-            self.of(&name)?.switch(tag, keep_old)?;
+    /// The marks of the collections, by their names.
+    fn mark(&self) -> Result<Value, CopyError> {
+        let mut marks = serde_json::Map::new();
+        for (_, name) in self.collections(&self.vectors)? {
+            let mark = self.of(&name)?.mark()?;
+            marks.insert(name, mark);
         }
-        Ok(())
+        Ok(marks.into())
+    }
+
+    fn switch(&self, tag: &str, was: &Value, keep: Keep) -> Result<Switched, CopyError> {
+        let (mut keep, mut kept) = (keep, Vec::new());
+        let names = self.staged_names(tag)?;
+        for name in &names {
+            match self.of(name)?.switch(tag, &was[name], keep)? {
+                Switched::Kept(place) => kept.push(place),
+                Switched::Before | Switched::Now => {}
+            }
+            keep = keep.further();
+        }
+        Ok(match (names.is_empty(), kept.is_empty()) {
+            (_, false) => Switched::Kept(kept.join(", ")),
+            (true, true) => Switched::Before,
+            (false, true) => Switched::Now,
+        })
     }
 
     fn discard(&self, tag: &str) -> Result<(), CopyError> {
