@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::memory::{Namespace, PointId};
 use crate::plan::Unread;
-use crate::snapshot::restore;
+use crate::snapshot::restore::{self, CutOff};
 use crate::state::{self, StateDir};
 use crate::stop::Stop;
 
@@ -304,7 +304,7 @@ fn refuse_guess(config: &config::Store) -> Result<(), Failure> {
 fn refuse_half_restored(state: &StateDir) -> Result<(), Failure> {
     match restore::cut_off(state) {
         Ok(None) => Ok(()),
-        Ok(Some(pair)) => Err(Failure::new(
+        Ok(Some(CutOff { pair, .. })) => Err(Failure::new(
             Exit::LeftOver,
             format!("open the stores: the restore of pair {pair} was cut off"),
         )

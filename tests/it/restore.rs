@@ -634,7 +634,10 @@ fn a_restore_that_is_pending_is_told() {
         assert!(status.stdout.lines().any(is_told), "{status:#?}");
         assert!(status.stdout.contains("needs attention"), "{status:#?}");
     };
-    told(&world, &pair);
+    told(
+        &world,
+        &format!("the restore of pair {pair} is not finished"),
+    );
     let journal = world.path("state/agent/restore.json");
     let text = fs::read(&journal).unwrap();
     fs::write(&journal, "garbage").unwrap();
@@ -648,6 +651,8 @@ fn a_restore_that_is_pending_is_told() {
     );
     assert_eq!(resumed["kept"], json!(null));
     let _ = world.run(&["status"]).expect(0);
+    killed(&world, &pair, "restore.staged");
+    told(&world, "changed nothing: the next run discards it");
 }
 
 #[test]

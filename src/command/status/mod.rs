@@ -24,7 +24,8 @@ use crate::output::words::counted;
 use crate::pass::PassName;
 use crate::plan::{ActionKind, Finding, QuestionKind, Unread};
 use crate::schedule::Schedule;
-use crate::snapshot::{Shelf, restore};
+use crate::snapshot::Shelf;
+use crate::snapshot::restore::{self, CutOff};
 use crate::state::{
     ActionResult, Partition, PassRow, RunRecord, StateDir, StateError, StateReader, Total,
 };
@@ -189,12 +190,7 @@ impl Status {
             now,
         };
         status.take(&journal);
-        status.restore = match restore::cut_off(dir) {
-            Ok(pair) => pair
-                .filter(|_| status.running.is_none())
-                .map(|pair| format!("the restore of pair {pair} is not finished: keep the agent stopped, the next run finishes it or takes it back")),
-            Err(error) => Some(format!("a restore is not finished, and its journal cannot be read: {}", chain(&error))),
-        };
+        status.restore = pending_restore(dir, status.running.is_some());
         if let Some(main) = dir.read(Partition::Main)? {
             status.forgetting = main.forgetting()?.len() as u64;
             status.reversals = Reversal::of_all(&main.totals()?);
@@ -282,6 +278,28 @@ impl Status {
             self.attention.push(format!("{damaged} cannot be believed"));
         }
         Ok(())
+    }
+}
+
+/// What there is to say about a restore that was cut off, unless it is on, or about to be dealt with.
+fn pending_restore(dir: &StateDir, is_running: bool) -> Option<String> {
+    match restore::cut_off(dir) {
+        Ok(None) => None,
+        Ok(Some(_)) if is_running => None,
+        Ok(Some(CutOff { pair, is_decided })) => Some(if is_decided {
+            format!(
+                "the restore of pair {pair} is not finished: keep the agent stopped, the next run finishes it or takes \
+                 it back"
+            )
+        } else {
+            format!(
+                "the restore of pair {pair} was cut off and changed nothing: the next run discards it"
+            )
+        }),
+        Err(error) => Some(format!(
+            "a restore is not finished, and its journal cannot be read: {}",
+            chain(&error)
+        )),
     }
 }
 

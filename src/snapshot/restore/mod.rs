@@ -379,11 +379,23 @@ fn state_of<'a>(home: &'a Home<'_>) -> crate::state::Partition<'a> {
     place(&home.partition.name, home.partition.tenant.is_some())
 }
 
-/// Whether a restore of the store was cut off, and the pair that it was of.
+/// A restore that was cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutOff {
+    /// The pair that it was of.
+    pub pair: String,
+    /// Whether something may have been replaced already.
+    pub is_decided: bool,
+}
+
+/// Whether a restore of the store was cut off.
 ///
 /// # Errors
 ///
 /// When the journal is there and cannot be read.
-pub fn cut_off(state: &StateDir) -> Result<Option<String>, SnapshotError> {
-    Ok(Journal::read(state)?.map(|journal| journal.pair))
+pub fn cut_off(state: &StateDir) -> Result<Option<CutOff>, SnapshotError> {
+    Ok(Journal::read(state)?.map(|journal| CutOff {
+        pair: journal.pair,
+        is_decided: journal.phase != Phase::Staging,
+    }))
 }
