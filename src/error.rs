@@ -179,7 +179,10 @@ impl From<&RowError> for Failure {
         Self {
             exit,
             message: chain(error),
-            hint: error.hint().map(Into::into),
+            hint: error
+                .hint()
+                .or_else(|| advice_on_room(error))
+                .map(Into::into),
         }
     }
 }
@@ -194,7 +197,10 @@ impl From<&VectorError> for Failure {
         Self {
             exit,
             message: chain(error),
-            hint: error.hint().map(Into::into),
+            hint: error
+                .hint()
+                .or_else(|| advice_on_room(error))
+                .map(Into::into),
         }
     }
 }
@@ -292,6 +298,19 @@ mod tests {
                 ),
                 None => assert_eq!(advice, None, "{error}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_opened_for_want_of_room_is_not_taken_for_broken_hardware() {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_SHMSIZE);
+        let error = || OpenError::Sqlite(rusqlite::Error::SqliteFailure(code, None));
+        for failure in [
+            Failure::from(&RowError::Open(error())),
+            Failure::from(&VectorError::Open(error())),
+        ] {
+            let hint = failure.hint.unwrap_or_default();
+            assert!(hint.contains("-shm"), "{hint}");
         }
     }
 
