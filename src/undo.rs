@@ -7,7 +7,7 @@
 //! What was changed since is left and named; what was erased cannot come back. Undoing twice finds nothing to do. The
 //! run that undoes is in the journal like any other, and is not itself undone: the next night does its work again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -22,7 +22,9 @@ use crate::exit::Exit;
 use crate::forget;
 use crate::pass::{Cx, PassName};
 use crate::plan::{ActionKind, Reason, Tally, Unread};
-use crate::state::{Partition, StateDir, StateError};
+use crate::state::{
+    Dropped, Gone, Partition, RunRecord, StateDir, StateError, StateReader, Tombstone,
+};
 use crate::store::Stores;
 use crate::store::sqlite::Access;
 
@@ -42,10 +44,14 @@ pub struct Report {
     pub dry_run: bool,
     /// What is back.
     pub put_back: Tally<ActionKind>,
+    /// What is as it was although nobody took it back: a restore did.
+    pub there: Tally<ActionKind>,
     /// What had been taken back before.
     pub already: Tally<ActionKind>,
     /// What was erased, and comes back for nobody.
     pub erased: Tally<ActionKind>,
+    /// What is older than is kept.
+    pub not_kept: Tally<ActionKind>,
     /// What was left as it is.
     pub left: Vec<Line>,
     /// What is back without something that belonged to it.
@@ -120,6 +126,7 @@ impl Report {
         let is_all = self.left.is_empty()
             && self.incomplete.is_empty()
             && self.erased.is_empty()
+            && self.not_kept.is_empty()
             && self.unread.is_empty();
         match (self.interrupted, is_all) {
             (true, _) => Exit::Interrupted,
@@ -131,7 +138,7 @@ impl Report {
     /// Whether there was nothing to take back, now or before.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let tallies = [&self.put_back, &self.already, &self.erased];
+        let tallies = [&self.put_back, &self.there, &self.already, &self.erased];
         tallies.iter().all(|tally| tally.is_empty())
             && self.left.is_empty()
             && self.reopened.is_empty()
@@ -153,8 +160,10 @@ impl Report {
             by: by.map(str::to_owned),
             dry_run: by.is_none(),
             put_back: Tally::new(),
+            there: Tally::new(),
             already: Tally::new(),
             erased: Tally::new(),
+            not_kept: Tally::new(),
             left: Vec::new(),
             incomplete: Vec::new(),
             again: again(&undone.actions),
@@ -170,10 +179,21 @@ impl Report {
         report
     }
 
+    /// Adds what the run did that the state has forgotten.
+    fn add_dropped(&mut self, dropped: Dropped) {
+        let Dropped { erased, pruned } = dropped;
+        for (tally, more) in [(&mut self.erased, erased), (&mut self.not_kept, pruned)] {
+            for (kind, count) in more {
+                *tally.entry(kind).or_default() += count;
+            }
+        }
+    }
+
     fn add(&mut self, action: &Returned) {
         let count = |tally: &mut Tally<ActionKind>| *tally.entry(action.kind).or_default() += 1;
         match action.fate {
             Fate::Back => count(&mut self.put_back),
+            Fate::There => count(&mut self.there),
             Fate::Already => count(&mut self.already),
             Fate::Erased => count(&mut self.erased),
             Fate::Left(why) => self.left.push(Line::of(action).left(why)),
@@ -229,7 +249,7 @@ impl Line {
 /// What of that which is back the next night takes again.
 fn again(actions: &[Returned]) -> Vec<Again> {
     let mut all: BTreeMap<&'static str, Again> = BTreeMap::new();
-    for action in actions.iter().filter(|action| action.fate == Fate::Back) {
+    for action in actions.iter().filter(|action| action.fate.is_back()) {
         let Some((reason, advice)) = standing_reason(action.reason) else {
             continue;
         };
@@ -305,7 +325,80 @@ pub fn knows(config: &Config, store: &config::Store, run: &str) -> Result<bool, 
     known().map_err(engine::state_failure)
 }
 
-/// The last run of a store that changed something, taken back or not, and when it began.
+/// What a store still knows of what a run did to one memory or point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Known {
+    /// Nothing was done to it.
+    Nothing,
+    /// It went, and nothing is kept of it.
+    Gone,
+    /// What was done.
+    Deed,
+}
+
+/// What a store still knows of that which a scope with an id names.
+///
+/// # Errors
+///
+/// When a state file cannot be read.
+pub fn known_of(
+    config: &Config,
+    store: &config::Store,
+    scope: &Scope<'_>,
+) -> Result<Known, Failure> {
+    let dir = StateDir::new(&config.state_dir, &store.name);
+    let look = || {
+        let mut known = Known::Nothing;
+        let began = began(&dir, scope.run)?;
+        for_each_state(&dir, |state| {
+            if taking_back::concerns(state, scope)? {
+                known = Known::Deed;
+            }
+            let stones = began.map_or(Ok(Vec::new()), |at| state.tombstones(at))?;
+            let is_of_run = |stone: &&Tombstone| Some(stone.at) == began;
+            let is_meant = |stone: &Tombstone| {
+                let id = match &stone.gone {
+                    Gone::Memory(id) => id.to_string(),
+                    Gone::Point(id) => id.to_string(),
+                };
+                scope.id == Some(id.as_str())
+            };
+            if stones.iter().filter(is_of_run).any(is_meant) {
+                known = known.max(Known::Gone);
+            }
+            Ok(())
+        })?;
+        Ok(known)
+    };
+    look().map_err(engine::state_failure)
+}
+
+/// When a run began.
+fn began(dir: &StateDir, run: &str) -> Result<Option<Timestamp>, StateError> {
+    let runs = match dir.read(Partition::Main)? {
+        Some(main) => main.runs(u32::MAX)?,
+        None => Vec::new(),
+    };
+    let record = runs.into_iter().find(|record| record.row.run == run);
+    Ok(record.map(|record| record.row.started_at))
+}
+
+/// Reads every state file of a store that is there.
+fn for_each_state(
+    dir: &StateDir,
+    mut look: impl FnMut(&StateReader) -> Result<(), StateError>,
+) -> Result<(), StateError> {
+    let tenants = dir.tenants()?.names;
+    let tenants = tenants.iter().map(|name| Partition::Tenant(name));
+    for partition in std::iter::once(Partition::Main).chain(tenants) {
+        if let Some(state) = dir.read(partition)? {
+            look(&state)?;
+        }
+    }
+    Ok(())
+}
+
+/// The last run of a store that changed something, taken back or not, still remembered or not, and when it began.
 ///
 /// # Errors
 ///
@@ -321,14 +414,16 @@ fn find_last(dir: &StateDir) -> Result<Option<(Timestamp, String)>, StateError> 
     let Some(main) = dir.read(Partition::Main)? else {
         return Ok(None);
     };
-    let mut runs = main.runs_with_deeds()?;
-    for tenant in &dir.tenants()?.names {
-        if let Some(state) = dir.read(Partition::Tenant(tenant))? {
-            runs.append(&mut state.runs_with_deeds()?);
-        }
-    }
+    let (mut runs, mut instants) = (BTreeSet::new(), BTreeSet::new());
+    for_each_state(dir, |state| {
+        runs.append(&mut state.runs_with_deeds()?);
+        instants.append(&mut state.instants_of_removals()?);
+        Ok(())
+    })?;
     let mut known = main.runs(u32::MAX)?.into_iter();
-    let last = known.find(|record| runs.contains(&record.row.run));
+    let last = known.find(|RunRecord { row, .. }| {
+        runs.contains(&row.run) || instants.contains(&row.started_at)
+    });
     Ok(last.map(|record| (record.row.started_at, record.row.run)))
 }
 
@@ -358,9 +453,8 @@ pub fn undo(
         };
         by_hand::finish_earlier(&job)?;
         let undone = taking_back::undo(&job, scope).map_err(|error| failed(&error))?;
-        let mut report = Report::of(&stores, scope, Some(&options.run), undone);
-        report.expired = is_expired(config, states.main(), scope, options.now, &report)?;
-        Ok(report)
+        let report = Report::of(&stores, scope, Some(&options.run), undone);
+        with_what_is_lost(config, &stores.state, scope, options.now, report)
     })
 }
 
@@ -378,12 +472,8 @@ pub fn foresee(
 ) -> Result<Report, Failure> {
     let stores = Stores::open(store, &config.state_dir, Access::Read, cx.stop)?;
     let undone = taking_back::foresee(&stores, cx, scope).map_err(|error| failed(&error))?;
-    let mut report = Report::of(&stores, scope, None, undone);
-    let main = stores.state.read(Partition::Main);
-    if let Some(main) = main.map_err(engine::state_failure)? {
-        report.expired = is_expired(config, &main, scope, options.now, &report)?;
-    }
-    Ok(report)
+    let report = Report::of(&stores, scope, None, undone);
+    with_what_is_lost(config, &stores.state, scope, options.now, report)
 }
 
 fn failed(error: &crate::apply::ApplyError) -> Failure {
@@ -395,19 +485,25 @@ fn failed(error: &crate::apply::ApplyError) -> Failure {
     Failure::new(exit, chain(error)).with_hint("what was begun is finished by the next run")
 }
 
-/// Whether nothing is found because it was so long ago.
-fn is_expired(
+/// Adds what the run did that nothing is kept of, and whether nothing is found because it was so long ago.
+fn with_what_is_lost(
     config: &Config,
-    main: &crate::state::StateReader,
+    dir: &StateDir,
     scope: &Scope<'_>,
     now: Timestamp,
-    report: &Report,
-) -> Result<bool, Failure> {
-    if !report.is_empty() {
-        return Ok(false);
+    mut report: Report,
+) -> Result<Report, Failure> {
+    let Some(began) = began(dir, scope.run).map_err(engine::state_failure)? else {
+        return Ok(report);
+    };
+    if scope.is_whole() {
+        let add = |state: &StateReader| {
+            report.add_dropped(state.dropped(began)?);
+            Ok(())
+        };
+        for_each_state(dir, add).map_err(engine::state_failure)?;
     }
-    let runs = main.runs(u32::MAX).map_err(engine::state_failure)?;
     let horizon = now.checked_sub(config.undo_keep).unwrap_or(Timestamp::MIN);
-    let run = runs.iter().find(|record| record.row.run == scope.run);
-    Ok(run.is_some_and(|record| record.row.started_at < horizon))
+    report.expired = report.is_empty() && began < horizon;
+    Ok(report)
 }

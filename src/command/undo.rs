@@ -11,7 +11,7 @@ use crate::output::Out;
 use crate::output::run::counts;
 use crate::output::words::counted;
 use crate::pass::{Cx, Silent};
-use crate::undo::{self as undoing, Line, Report};
+use crate::undo::{self as undoing, Known, Line, Report};
 
 /// The run that is meant when it is not named.
 const LAST: &str = "last";
@@ -50,41 +50,65 @@ pub(super) fn undo(
         id: what.id,
         namespace: namespace.as_ref(),
     };
+    let known: Vec<&config::Store> = stores
+        .into_iter()
+        .map(|store| Ok((store, undoing::knows(&config, store, &run)?)))
+        .collect::<Result<Vec<_>, Failure>>()?
+        .into_iter()
+        .filter_map(|(store, knows)| knows.then_some(store))
+        .collect();
+    if known.is_empty() {
+        return Err(Failure::new(Exit::Usage, format!("no run {run} is known"))
+            .with_hint("hypnos status lists them"));
+    }
+    if let Some(id) = what.id {
+        require_deed(&config, &known, &scope, id)?;
+    }
     let options = Options::new(clock::now(), &format!("undo {run}"));
     let stop = super::run::stop_on_signals()?;
     let cx = Cx {
         stop: &stop,
         progress: &Silent,
     };
-    let (mut exit, mut is_known, mut is_found) = (Exit::Done, false, false);
-    for store in stores {
-        if !undoing::knows(&config, store, &run)? {
-            continue;
-        }
-        is_known = true;
+    let mut exit = Exit::Done;
+    for store in known {
         let report = if what.dry_run {
             undoing::foresee(&config, store, &scope, &options, &cx)?
         } else {
             undoing::undo(&config, store, &scope, &options, &cx)?
         };
-        is_found |= !report.is_empty();
         print(&report, global, out);
         if report.exit().gravity() > exit.gravity() {
             exit = report.exit();
         }
     }
-    if !is_known {
-        return Err(Failure::new(Exit::Usage, format!("no run {run} is known"))
-            .with_hint("hypnos status lists them"));
+    Ok(exit)
+}
+
+/// Refuses an id to which the run did nothing that is remembered, before anything is done.
+fn require_deed(
+    config: &Config,
+    stores: &[&config::Store],
+    scope: &Scope<'_>,
+    id: &str,
+) -> Result<(), Failure> {
+    let mut known = Known::Nothing;
+    for store in stores {
+        known = known.max(undoing::known_of(config, store, scope)?);
     }
-    match what.id {
-        Some(id) if !is_found => Err(Failure::new(
-            Exit::Usage,
+    let run = scope.run;
+    let (message, hint) = match known {
+        Known::Deed => return Ok(()),
+        Known::Gone => (
+            format!("what run {run} did to {id} is not kept any more"),
+            "it is older than undo.keep, or was erased",
+        ),
+        Known::Nothing => (
             format!("run {run} did nothing to {id}"),
-        )
-        .with_hint("an id is given as hypnos prints it; hypnos why tells what was done to it")),
-        _ => Ok(exit),
-    }
+            "an id is given as hypnos prints it; hypnos why tells what was done to it",
+        ),
+    };
+    Err(Failure::new(Exit::Usage, message).with_hint(hint))
 }
 
 /// The last run that changed something in one of the stores.
@@ -126,6 +150,7 @@ fn headline(report: &Report) -> String {
         store,
         run,
         put_back,
+        there,
         already,
         ..
     } = report;
@@ -134,13 +159,16 @@ fn headline(report: &Report) -> String {
     } else {
         "put back"
     };
-    let done = match (counts(put_back), counts(already)) {
-        (Some(counts), _) => format!("{verb} {counts}"),
-        (None, Some(counts)) => format!("nothing left to put back: {counts} were before"),
-        (None, None) if report.expired => {
+    let done = match (counts(put_back), counts(there), counts(already)) {
+        (Some(counts), ..) => format!("{verb} {counts}"),
+        (None, Some(counts), _) => {
+            format!("nothing had to be put back: what {counts} took is there as it was")
+        }
+        (None, None, Some(counts)) => format!("nothing left to put back: {counts} were before"),
+        (None, None, None) if report.expired => {
             "nothing to put back: what it removed is older than undo.keep".to_owned()
         }
-        (None, None) => "nothing to put back".to_owned(),
+        (None, None, None) => "nothing to put back".to_owned(),
     };
     let by = report.by.as_ref().map(|by| format!("  run {by}"));
     format!("{store}  undo {run}  {done}{}", by.unwrap_or_default())
@@ -148,6 +176,14 @@ fn headline(report: &Report) -> String {
 
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
+    if let (Some(_), Some(counts)) = (counts(&report.put_back), counts(&report.there)) {
+        notes.push(format!("what {counts} took was there as it was"));
+    }
+    if let Some(counts) = counts(&report.not_kept) {
+        notes.push(format!(
+            "{counts} are not kept any more: they are older than undo.keep"
+        ));
+    }
     if let Some(counts) = counts(&report.erased) {
         notes.push(format!(
             "{counts} were erasures: nobody can bring back what was erased"

@@ -52,7 +52,7 @@ pub use lock::{Holder, RunLock};
 pub use partition::Partition;
 pub use queue::{Answer, Entry, key_of};
 pub use runs::{PassRow, RunEnd, RunRecord, RunRow};
-pub use undo::{Folded, TakenBack};
+pub use undo::{Dropped, Folded, TakenBack};
 
 /// The file that says how often the store has been restored.
 const EPOCH: &str = "epoch";

@@ -6,11 +6,11 @@ use rusqlite::params;
 
 use super::error::Fault;
 use super::intent::select_intents;
-use super::sql::{At, Json, Packed};
+use super::sql::{At, Count, Json, Name, Packed};
 use super::{IntentId, IntentRecord, State, StateError, StateReader};
 use crate::clock::Timestamp;
 use crate::memory::MemoryId;
-use crate::plan::Survivor;
+use crate::plan::{ActionKind, Survivor, Tally};
 use crate::store::image::{RowImage, Unit};
 
 /// How an intent that was to be taken back ended.
@@ -20,6 +20,15 @@ pub enum TakenBack {
     Back,
     /// It was left as it is.
     Left,
+}
+
+/// What was removed at one instant and is not remembered any more but by its tombstones, by kind of action.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// It was erased.
+    pub erased: Tally<ActionKind>,
+    /// It was pruned.
+    pub pruned: Tally<ActionKind>,
 }
 
 /// A memory that was folded into another one.
@@ -105,6 +114,44 @@ impl StateReader {
                    WHERE id IN (SELECT origin FROM intents WHERE outcome = 'done')";
         let runs = self.rows("read which runs did something", sql, [], |row| row.get(0))?;
         Ok(runs.into_iter().collect())
+    }
+
+    /// When something was removed that was not taken back since. A run removes all at the instant at which it began.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn instants_of_removals(&self) -> Result<BTreeSet<Timestamp>, StateError> {
+        let sql = "SELECT DISTINCT at FROM tombstones";
+        let instants = self.rows("read when something was removed", sql, [], |row| {
+            Ok(row.get::<_, At>(0)?.0)
+        })?;
+        Ok(instants.into_iter().collect())
+    }
+
+    /// What was removed at an instant and is not remembered any more.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be counted.
+    pub fn dropped(&self, at: Timestamp) -> Result<Dropped, StateError> {
+        let sql = "SELECT kind, erased, count(*) FROM tombstones
+                   WHERE at = ?1 AND part = 0 AND intent NOT IN (SELECT id FROM intents)
+                   GROUP BY kind, erased";
+        let counts = self.rows("count what is not kept", sql, [At(at)], |row| {
+            let kind: Name<ActionKind> = row.get(0)?;
+            Ok((kind.0, row.get::<_, bool>(1)?, row.get::<_, Count>(2)?.0))
+        })?;
+        let mut dropped = Dropped::default();
+        for (kind, erased, count) in counts {
+            let tally = if erased {
+                &mut dropped.erased
+            } else {
+                &mut dropped.pruned
+            };
+            tally.insert(kind, count);
+        }
+        Ok(dropped)
     }
 
     /// What a run did, with what is left of the pre-images, latest first: at most `limit` of those before `before`.

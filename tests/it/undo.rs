@@ -289,6 +289,134 @@ fn without_a_run_there_is_nothing_to_undo() {
 }
 
 #[test]
+fn an_id_to_which_the_run_did_nothing_is_an_error_and_no_report() {
+    let world = world(Backend::Sqlite);
+    let night = world.night().expect(0);
+    let runs = |world: &World| world.run(&["status", "--json"]).expect(0).stdout;
+    let before = runs(&world);
+    for args in [&["--json"][..], &[]] {
+        let refused = world.run(&[&["undo", "last", "--id", "2"], args].concat());
+        let refused = refused.expect(2);
+        assert!(!refused.stdout.contains("undo"), "{refused:#?}");
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(said.contains("did nothing to 2"), "{refused:#?}");
+        assert!(said.contains(&run_of(&night)), "{refused:#?}");
+    }
+    assert_eq!(runs(&world), before, "nothing was begun");
+}
+
+#[test]
+fn what_a_restore_has_brought_back_is_not_said_to_be_put_back() {
+    for backend in BACKENDS {
+        let world = world(backend);
+        let _ = world.run(&["snapshot", "now"]).expect(0);
+        let listed = world.run(&["snapshot", "list", "--json"]).expect(0);
+        let pair = listed.objects("pair")[0]["pair"].clone();
+        let night = run_of(&world.night().expect(0));
+        let pair = [
+            "snapshot",
+            "restore",
+            pair.as_str().unwrap(),
+            "--bring-back",
+        ];
+        let _ = world
+            .run(&[&pair[..], &["--no-safety-pair"]].concat())
+            .expect(3);
+        let (rows, points) = (rows_of(&world, "ana"), points_of(&world, "user:ana"));
+        let all = json!({"delete": 3, "drop_point": 1});
+        for args in [&["--dry-run"][..], &[]] {
+            let undone = world.run(&[&["undo", &night, "--json"], args].concat());
+            let undone = report(&undone.expect(3));
+            assert_eq!(undone["put_back"], json!({}), "{backend:?} {undone:#}");
+            assert_eq!(undone["there"], all, "{backend:?} {undone:#}");
+            assert_eq!(undone["left"], json!([]), "{backend:?} {undone:#}");
+        }
+        assert_eq!(rows_of(&world, "ana"), rows);
+        assert_eq!(points_of(&world, "user:ana"), points);
+        let twice = report(&world.run(&["undo", &night, "--json"]).expect(3));
+        assert_eq!((&twice["there"], &twice["already"]), (&json!({}), &all));
+    }
+}
+
+#[test]
+fn a_part_that_a_restore_did_not_bring_back_is_put_back() {
+    let world = world(Backend::Sqlite);
+    let (rows, points) = (rows_of(&world, "ana"), points_of(&world, "user:ana"));
+    let _ = world.run(&["snapshot", "now"]).expect(0);
+    let listed = world.run(&["snapshot", "list", "--json"]).expect(0);
+    let pair = listed.objects("pair")[0]["pair"].clone();
+    let night = run_of(&world.night().expect(0));
+    let restore = [
+        "snapshot",
+        "restore",
+        pair.as_str().unwrap(),
+        "--bring-back",
+    ];
+    let _ = world.run(&restore).expect(3);
+    // A tag of one, the point of another.
+    let delete = "DELETE FROM memory_tags WHERE memory_id = 4 AND tag = 'a'";
+    world.rows().execute(delete, []).unwrap();
+    let point = point_id("user:ana", 5).to_string();
+    open(&world.path("vectors.db"))
+        .execute("DELETE FROM points WHERE id = ?1", [point])
+        .unwrap();
+    for args in [&["--dry-run"][..], &[]] {
+        let undone = world.run(&[&["undo", &night, "--json"], args].concat());
+        let undone = report(&undone.expect(3));
+        assert_eq!(undone["put_back"], json!({"delete": 2}), "{undone:#}");
+        let there = json!({"delete": 1, "drop_point": 1});
+        assert_eq!(undone["there"], there, "{undone:#}");
+    }
+    assert_eq!(rows_of(&world, "ana").len(), rows.len());
+    assert_eq!(points_of(&world, "user:ana"), points);
+}
+
+#[test]
+fn what_is_older_than_is_kept_is_counted() {
+    let mut world = world(Backend::Sqlite);
+    let night = run_of(&world.night().expect(0));
+    world.config.insert_str(0, "undo.keep = \"1s\"\n");
+    world.write_config();
+    let _ = world.run(&["undo", "last", "--dry-run"]).expect(3);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let _ = world.night().expect(0);
+    let told = world.run(&["undo", "last"]).expect(3);
+    for part in [
+        night.as_str(),
+        "nothing to put back",
+        "3 delete, 1 drop_point are not kept any more",
+        "1 delete were erasures",
+    ] {
+        assert!(told.stdout.contains(part), "{part}: {told:#?}");
+    }
+    let undone = report(&undo(&world, &[]).expect(3));
+    let lost = json!({"delete": 3, "drop_point": 1});
+    assert_eq!(undone["not_kept"], lost, "{undone:#}");
+    let refused = world.run(&["undo", "last", "--id", "5"]).expect(2);
+    assert!(
+        refused.stderr.contains("is not kept any more"),
+        "{refused:#?}"
+    );
+}
+
+#[test]
+fn who_was_forgotten_since_is_counted_and_the_forgetting_is_the_last_run() {
+    let mut world = world(Backend::Sqlite);
+    world.user("bea", None);
+    world.memory("bea", now() - 40 * DAY, Some(7));
+    let night = run_of(&world.night().expect(0));
+    let _ = world.run(&["forget", "user:ana", "--yes"]).expect(0);
+    let undone = report(&undo(&world, &[]).expect(3));
+    assert_ne!(undone["run"], json!(night), "{undone:#}");
+    assert_eq!(undone["erased"], json!({"delete": 2}), "{undone:#}");
+    let undone = report(&world.run(&["undo", &night, "--json"]).expect(3));
+    assert_eq!(undone["put_back"], json!({"delete": 1}), "{undone:#}");
+    let erased = json!({"delete": 4, "drop_point": 1});
+    assert_eq!(undone["erased"], erased, "{undone:#}");
+    assert_eq!(undone["not_kept"], json!({}), "{undone:#}");
+}
+
+#[test]
 fn who_left_since_is_not_brought_back() {
     for (sql, why) in [
         (

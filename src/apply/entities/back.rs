@@ -21,6 +21,8 @@ use super::Lists;
 pub(in crate::apply) enum Back {
     /// As it was: its list, or the point.
     Whole,
+    /// As it was before: nothing had to be done.
+    There,
     /// It has gone since.
     Gone,
     /// It was written anew since.
@@ -59,7 +61,7 @@ fn rounds(intents: &[&Intent]) -> Vec<Vec<usize>> {
 
 fn put_round_back(lists: &Lists<'_>, intents: &[&Intent]) -> Result<Vec<Back>, ApplyError> {
     let now = lists.look(intents)?;
-    let (mut images, mut changes) = (Vec::new(), Vec::new());
+    let (mut images, mut changes, mut there) = (Vec::new(), Vec::new(), HashSet::new());
     for intent in intents {
         let Some(image) = intent.images.first() else {
             continue;
@@ -69,10 +71,14 @@ fn put_round_back(lists: &Lists<'_>, intents: &[&Intent]) -> Result<Vec<Back>, A
             (ActionKind::DropEntity, Some(_)) | (_, None) => {}
             (_, Some(now)) => {
                 let was = linked::list_of(image, lists.key)?;
-                let list = linked::list_of(now, lists.key)?;
-                let list = linked::with_again(&list, &was, &intent.behind);
-                let now = now.clone();
-                changes.push(Relist { now, list });
+                let listed = linked::list_of(now, lists.key)?;
+                let list = linked::with_again(&listed, &was, &intent.behind);
+                if list == listed {
+                    there.insert(&image.id);
+                } else {
+                    let now = now.clone();
+                    changes.push(Relist { now, list });
+                }
             }
         }
     }
@@ -82,10 +88,13 @@ fn put_round_back(lists: &Lists<'_>, intents: &[&Intent]) -> Result<Vec<Back>, A
         hit(Failpoint::PutBackDone)?;
     }
     let relisted = lists.points.relist(lists.key, &changes)?;
-    how_back(lists, intents, &now, |point| match relisted.get(point) {
-        Some(Relisted::Done) => Back::Whole,
-        Some(Relisted::Changed) => Back::Rewritten,
-        Some(Relisted::Gone) | None => Back::Gone,
+    how_back(lists, intents, &now, |_, image| {
+        Ok(match relisted.get(&image.id) {
+            Some(Relisted::Done) => Back::Whole,
+            Some(Relisted::Changed) => Back::Rewritten,
+            None if there.contains(&image.id) => Back::There,
+            Some(Relisted::Gone) | None => Back::Gone,
+        })
     })
 }
 
@@ -100,12 +109,19 @@ pub(in crate::apply) fn foresee(
         .iter()
         .filter(|it| it.kind == ActionKind::DropEntity);
     let drops: HashSet<&PointId> = drops.flat_map(|intent| &intent.points).collect();
-    how_back(lists, intents, &now, |point| {
-        if now.contains_key(point) || drops.contains(point) {
-            Back::Whole
-        } else {
-            Back::Gone
-        }
+    how_back(lists, intents, &now, |intent, image| {
+        let Some(now) = now.get(&image.id) else {
+            let is_back_by_then = drops.contains(&image.id);
+            return Ok(if is_back_by_then {
+                Back::Whole
+            } else {
+                Back::Gone
+            });
+        };
+        let listed = linked::list_of(now, lists.key)?;
+        let was = linked::list_of(image, lists.key)?;
+        let is_there = linked::with_again(&listed, &was, &intent.behind) == listed;
+        Ok(if is_there { Back::There } else { Back::Whole })
     })
 }
 
@@ -116,7 +132,7 @@ fn how_back(
     lists: &Lists<'_>,
     intents: &[&Intent],
     now: &HashMap<PointId, PointImage>,
-    of_list: impl Fn(&PointId) -> Back,
+    of_list: impl Fn(&Intent, &PointImage) -> Result<Back, ApplyError>,
 ) -> Result<Vec<Back>, ApplyError> {
     let how = |intent: &&Intent| {
         let Some(image) = intent.images.first() else {
@@ -128,12 +144,12 @@ fn how_back(
                 let listed = linked::list_of(now, lists.key)?;
                 let was = linked::list_of(image, lists.key)?;
                 if was.iter().all(|id| listed.contains(id)) {
-                    Back::Whole
+                    Back::There
                 } else {
                     Back::Rewritten
                 }
             }
-            _ => of_list(&image.id),
+            _ => of_list(intent, image)?,
         })
     };
     intents.iter().map(how).collect()
@@ -153,6 +169,7 @@ pub(in crate::apply) fn fates(
     };
     let fate = |intent: &&Intent| match is_own(intent).then(|| backs.next()).flatten() {
         Some(Back::Whole) => Fate::Back,
+        Some(Back::There) => Fate::There,
         Some(Back::Gone) => Fate::Left(Why::Gone),
         Some(Back::Rewritten) => Fate::Left(Why::PointRewritten),
         None => Fate::Left(Why::OtherStores),

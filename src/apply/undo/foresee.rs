@@ -1,15 +1,17 @@
 //! What taking a run back would come to, for a command that only looks.
 
+use crate::memory::PointId;
 use crate::pass::Cx;
 use crate::state::{self, Intent, IntentRecord, StateReader};
 use crate::store::Stores;
 use crate::store::image::PointImage;
-use crate::store::rows::Return;
+use crate::store::rows::{Foreseen, Return};
 
 use super::super::entities::{self, Lists};
 use super::super::files::{Files, Home};
 use super::super::{ApplyError, damaged, unfinished};
 use super::judge::{Erased, Judge};
+use super::taking::missing;
 use super::{Fate, PAGE, Returned, Scope, Undone, Why};
 
 /// Says what [`super::undo`] would do, as far as a look at rows and points tells: a constraint or a trigger shows only
@@ -89,7 +91,7 @@ impl Looking<'_> {
         erased: &Erased,
     ) -> Result<Vec<Returned>, ApplyError> {
         let mut returned = Vec::with_capacity(records.len());
-        let (mut places, mut items, mut lists) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut memories, mut items, mut lists) = (Vec::new(), Vec::new(), Vec::new());
         for (place, record) in records.into_iter().enumerate() {
             let forbidden = self.judge.forbids(&record, home, erased);
             let mut action = Returned::of(&record, forbidden.unwrap_or(Fate::Back));
@@ -101,27 +103,28 @@ impl Looking<'_> {
             }
             match (forbidden, intent.unit) {
                 (None, Some(unit)) => {
-                    places.push(place);
+                    let points = intent.images.iter().map(|image| image.id.clone());
+                    memories.push((place, points.collect::<Vec<_>>()));
                     items.push(Return {
                         unit,
                         mark: intent.mark,
                         takeover: None,
                     });
                 }
-                (None, None) if self.is_rewritten(&intent.images)? => {
-                    action.fate = Fate::Left(Why::PointRewritten);
-                }
-                (Some(_), _) | (None, None) => {}
+                (None, None) => action.fate = self.of_points(&intent.images)?,
+                (Some(_), _) => {}
             }
             returned.push(action);
         }
         if let (Home::File(file), false) = (home, items.is_empty()) {
             let reader = self.stores.rows.reader(file)?;
             let seen = reader.snapshot(|snapshot| snapshot.foresee(&items))?;
-            for (place, left) in places.into_iter().zip(seen) {
-                if let Some(reason) = left {
-                    returned[place].fate = Fate::Left(reason.into());
-                }
+            for ((place, points), foreseen) in memories.into_iter().zip(seen) {
+                returned[place].fate = match foreseen {
+                    Foreseen::Left(reason) => Fate::Left(reason.into()),
+                    Foreseen::There if self.has(points)? => Fate::There,
+                    Foreseen::There | Foreseen::Back => Fate::Back,
+                };
             }
         }
         let intents: Vec<&Intent> = lists.iter().map(|(_, intent)| intent).collect();
@@ -132,10 +135,23 @@ impl Looking<'_> {
         Ok(returned)
     }
 
-    fn is_rewritten(&self, images: &[PointImage]) -> Result<bool, ApplyError> {
+    /// What becomes of points that no row stands behind.
+    fn of_points(&self, images: &[PointImage]) -> Result<Fate, ApplyError> {
+        let ids = || images.iter().map(|image| image.id.clone()).collect();
         Ok(match &self.stores.vectors {
-            Some(vectors) => !vectors.changed(images)?.is_empty(),
-            None => false,
+            Some(vectors) if !vectors.changed(images)?.is_empty() => {
+                Fate::Left(Why::PointRewritten)
+            }
+            Some(_) if self.has(ids())? => Fate::There,
+            _ => Fate::Back,
+        })
+    }
+
+    /// Whether all of these points exist.
+    fn has(&self, points: Vec<PointId>) -> Result<bool, ApplyError> {
+        Ok(match &self.stores.vectors {
+            Some(vectors) => missing(vectors.as_ref(), points)?.is_empty(),
+            None => true,
         })
     }
 }

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use crate::failpoint::{Failpoint, hit};
-use crate::state::{self, IntentRecord, State, TakenBack};
+use crate::state::{self, IntentRecord, State, StateError, StateReader, TakenBack};
 
 use super::files::{Files, Home};
 use super::{ApplyError, Job, damaged, unfinished};
@@ -68,6 +68,25 @@ pub fn undo(job: &Job<'_>, scope: &Scope<'_>) -> Result<Undone, ApplyError> {
             .extend(job.states.main().reopen(scope.run, None)?);
     }
     Ok(undone)
+}
+
+/// Whether a state file knows of something that the scope wants.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn concerns(state: &StateReader, scope: &Scope<'_>) -> Result<bool, StateError> {
+    let mut before = None;
+    loop {
+        let page = state.deeds_of_run(scope.run, before, PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(false);
+        };
+        before = Some(last.id);
+        if page.iter().any(|record| scope.wants(record)) {
+            return Ok(true);
+        }
+    }
 }
 
 fn undo_file(

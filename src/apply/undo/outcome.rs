@@ -38,7 +38,9 @@ impl Scope<'_> {
                 .is_none_or(|wanted| intent.namespace.as_ref().map(normal) == Some(wanted.normal()))
     }
 
-    pub(super) fn is_whole(&self) -> bool {
+    /// Whether it is all that the run did.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
         self.id.is_none() && self.namespace.is_none()
     }
 }
@@ -127,12 +129,22 @@ impl From<LeftReason> for Why {
 pub enum Fate {
     /// It is taken back.
     Back,
+    /// It is all as it was: a restore, or somebody else, had put it back.
+    There,
     /// It was taken back before.
     Already,
     /// It was an erasure: nothing is left that could come back.
     Erased,
     /// It is left.
     Left(Why),
+}
+
+impl Fate {
+    /// Whether it is as it was, whoever did it.
+    #[must_use]
+    pub fn is_back(self) -> bool {
+        matches!(self, Self::Back | Self::There)
+    }
 }
 
 /// Something that did not come back with its memory, or that is left as it is beside it.

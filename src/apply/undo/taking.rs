@@ -11,6 +11,7 @@ use crate::plan::ActionKind;
 use crate::state::{ActionResult, Folded, Intent, IntentRecord, State, TakenBack, Total};
 use crate::store::image::{PointImage, RowImage};
 use crate::store::rows::{LeftReason, LeftRow, Partition, Restored, Return, Takeover, Writer};
+use crate::store::vectors::VectorStore;
 use crate::store::vectors::point_id::{Derived, Rule};
 
 use super::super::entities::{self, Lists};
@@ -92,7 +93,7 @@ impl<'a> Undoing<'a> {
         let back: Vec<&IntentRecord> = records
             .iter()
             .zip(&returned)
-            .filter(|(_, returned)| returned.fate == Fate::Back)
+            .filter(|(_, returned)| returned.fate.is_back())
             .map(|(record, _)| record)
             .collect();
         reopened.extend(lesson::remember(self.job, self.writer.as_ref(), &back)?);
@@ -100,8 +101,7 @@ impl<'a> Undoing<'a> {
             .iter()
             .zip(&returned)
             .map(|(record, returned)| {
-                let is_back = returned.fate == Fate::Back;
-                let how = if is_back {
+                let how = if returned.fate.is_back() {
                     TakenBack::Back
                 } else {
                     TakenBack::Left
@@ -123,9 +123,14 @@ impl<'a> Undoing<'a> {
         records: &[IntentRecord],
         siblings: Siblings<'_>,
     ) -> Result<Vec<Returned>, ApplyError> {
+        // What a killed run had put back was put back all the same.
+        let untouched = match siblings {
+            Siblings::Replayed => Fate::Back,
+            Siblings::OfOtherRuns(_) | Siblings::All => Fate::There,
+        };
         let mut returned: Vec<Returned> = records
             .iter()
-            .map(|record| Returned::of(record, Fate::Back))
+            .map(|record| Returned::of(record, untouched))
             .collect();
         let (mut places, mut returns) = (Vec::new(), Vec::new());
         for (place, record) in records.iter().enumerate() {
@@ -149,6 +154,9 @@ impl<'a> Undoing<'a> {
                 && let Some(memory) = &record.intent.memory
             {
                 self.waiting.push((memory.clone(), item));
+            }
+            if restored.written > 0 {
+                returned.fate = Fate::Back;
             }
             if restored.is_back {
                 returned.rest = restored.left.into_iter().map(Rest::Row).collect();
@@ -258,7 +266,7 @@ impl<'a> Undoing<'a> {
         let mut images: Vec<PointImage> = Vec::new();
         let mut of: HashMap<PointId, usize> = HashMap::new();
         for (place, (record, returned)) in records.iter().zip(&mut *returned).enumerate() {
-            if returned.fate != Fate::Back || record.intent.kind.is_of_entity() {
+            if !returned.fate.is_back() || record.intent.kind.is_of_entity() {
                 continue;
             }
             let unclear = self.points_of_left(&returned.rest)?;
@@ -279,6 +287,11 @@ impl<'a> Undoing<'a> {
         }
         let changed = vectors.changed(&images)?;
         images.retain(|image| !changed.contains(&image.id));
+        let doubtful = |image: &&PointImage| returned[of[&image.id]].fate == Fate::There;
+        let ids = images.iter().filter(doubtful).map(|image| image.id.clone());
+        for id in missing(vectors, ids.collect())? {
+            returned[of[&id]].fate = Fate::Back;
+        }
         finish::put_missing_back(self.job, &images.iter().collect::<Vec<_>>())?;
         for point in changed {
             let Some(returned) = of.get(&point).and_then(|place| returned.get_mut(*place)) else {
@@ -297,7 +310,7 @@ impl<'a> Undoing<'a> {
     fn lists(&self, records: &[IntentRecord], returned: &mut [Returned]) -> Result<(), ApplyError> {
         let mut places: Vec<usize> = (0..records.len())
             .filter(|place| records[*place].intent.kind.is_of_entity())
-            .filter(|place| returned[*place].fate == Fate::Back)
+            .filter(|place| returned[*place].fate.is_back())
             .collect();
         // A replay has them the other way round.
         places.sort_unstable_by_key(|place| Reverse(records[*place].id));
@@ -356,12 +369,32 @@ impl<'a> Undoing<'a> {
             if let (Some(action), Some(restored)) = (action, restored.into_iter().next())
                 && restored.is_back
             {
+                if restored.written > 0 {
+                    action.fate = Fate::Back;
+                }
                 action.rest.retain(|rest| matches!(rest, Rest::Point(..)));
                 action.rest.extend(restored.left.into_iter().map(Rest::Row));
             }
         }
         Ok(())
     }
+}
+
+/// Those of points that do not exist now.
+pub(super) fn missing(
+    vectors: &dyn VectorStore,
+    points: Vec<PointId>,
+) -> Result<BTreeSet<PointId>, ApplyError> {
+    if points.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let captured = vectors.capture(&points)?;
+    let mut missing: BTreeSet<PointId> = points.into_iter().collect();
+    let images = captured.images.iter().map(|image| &image.id);
+    for id in images.chain(&captured.ambiguous) {
+        missing.remove(id);
+    }
+    Ok(missing)
 }
 
 /// Points that may be another memory's by now.

@@ -49,7 +49,7 @@ pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, OwnerWatch, Standing};
 pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
-pub use restore::{LeftReason, LeftRow, Restored, Return, Takeover};
+pub use restore::{Foreseen, LeftReason, LeftRow, Restored, Return, Takeover};
 pub use writer::{Fate, StillSo, Wanted, Writer};
 
 use mapping::TENANT;

@@ -56,6 +56,8 @@ pub struct Restored {
     pub is_back: bool,
     /// Rows that are again as they were, those that still were included.
     pub rows: u64,
+    /// Those of them that had to be written.
+    pub written: u64,
     /// Rows that were left as they are, or left out.
     pub left: Vec<LeftRow>,
 }
@@ -87,6 +89,20 @@ pub enum LeftReason {
     /// Its table is not what it was.
     SchemaChanged,
 }
+
+/// What putting a memory back would come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foreseen {
+    /// Something would be written.
+    Back,
+    /// Its rows are all as they were.
+    There,
+    /// It would be left.
+    Left(LeftReason),
+}
+
+/// What became of one row: whether it had to be written, or why it was left.
+type Put = Result<bool, LeftReason>;
 
 /// What of a memory that is to return is there now.
 enum Standing {
@@ -131,6 +147,21 @@ impl Bound {
         })
     }
 
+    /// Whether all rows of a unit but its root are there as they were.
+    fn has_the_rest(&self, conn: &Connection, unit: &Unit) -> rusqlite::Result<bool> {
+        let rest = unit
+            .behind
+            .iter()
+            .chain(&unit.children)
+            .chain(&unit.detached);
+        for row in rest {
+            if self.current(conn, row)?.as_ref() != Some(row) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether a row bears a mark and is otherwise as it was, apart from when it was last touched: a trigger may write
     /// that down at every change.
     fn is_only_marked(&self, row: &RowImage, root: &RowImage, mark: &Mark) -> bool {
@@ -157,17 +188,19 @@ impl Bound {
 }
 
 impl Snapshot {
-    /// What would keep each memory from returning, as far as a look at its own row tells: a constraint or a trigger
-    /// shows only when it is tried.
+    /// What putting each memory back would come to, as far as a look at its rows tells: a constraint or a trigger shows
+    /// only when it is tried.
     ///
     /// # Errors
     ///
     /// When a row cannot be read.
-    pub fn foresee(&self, returns: &[Return]) -> Result<Vec<Option<LeftReason>>, RowError> {
-        let look = |item| {
-            Ok(match self.bound.borrow().standing(&self.conn, item)? {
-                Standing::Left(reason) => Some(reason),
-                Standing::Back | Standing::Absent | Standing::Marked => None,
+    pub fn foresee(&self, returns: &[Return]) -> Result<Vec<Foreseen>, RowError> {
+        let look = |item: &Return| {
+            let bound = self.bound.borrow();
+            Ok(match bound.standing(&self.conn, item)? {
+                Standing::Left(reason) => Foreseen::Left(reason),
+                Standing::Back if bound.has_the_rest(&self.conn, &item.unit)? => Foreseen::There,
+                Standing::Back | Standing::Absent | Standing::Marked => Foreseen::Back,
             })
         };
         let looks: rusqlite::Result<_> = returns.iter().map(look).collect();
@@ -202,18 +235,18 @@ impl Writer {
         let units = || returns.iter().map(|item| &item.unit);
         for (unit, restored) in units().zip(&mut all).filter(|(_, it)| it.is_back) {
             for row in unit.children.iter().rev() {
-                let reason = if self.bound.dependents.has_its_parents(&self.conn, row)? {
+                let put = if self.bound.dependents.has_its_parents(&self.conn, row)? {
                     self.insert(row)?
                 } else {
-                    Some(LeftReason::ParentGone)
+                    Err(LeftReason::ParentGone)
                 };
-                self.note(restored, row, reason);
+                self.note(restored, row, put);
             }
         }
         for (unit, restored) in units().zip(&mut all).filter(|(_, it)| it.is_back) {
             for row in &unit.detached {
-                let reason = self.attach(row)?;
-                self.note(restored, row, reason);
+                let put = self.attach(row)?;
+                self.note(restored, row, put);
             }
         }
         Ok(all)
@@ -227,13 +260,13 @@ impl Writer {
             takeover,
         } = item;
         let standing = self.bound.standing(&self.conn, item)?;
-        let reason = match (&standing, mark) {
-            (Standing::Left(reason), _) => Some(*reason),
+        let put = match (&standing, mark) {
+            (Standing::Left(reason), _) => Err(*reason),
             (Standing::Marked, Some(mark)) => self.unmark(&unit.root, mark)?,
             _ => self.insert(&unit.root)?,
         };
-        restored.is_back = reason.is_none();
-        self.note(restored, &unit.root, reason);
+        restored.is_back = put.is_ok();
+        self.note(restored, &unit.root, put);
         if !restored.is_back {
             return Ok(());
         }
@@ -245,20 +278,20 @@ impl Writer {
             restored.left.extend(kept);
         }
         for row in unit.behind.iter().rev() {
-            let reason = self.insert(row)?;
-            self.note(restored, row, reason);
+            let put = self.insert(row)?;
+            self.note(restored, row, put);
         }
         Ok(())
     }
 
     /// Sets the column of a mark to what it was.
-    fn unmark(&self, root: &RowImage, mark: &Mark) -> rusqlite::Result<Option<LeftReason>> {
+    fn unmark(&self, root: &RowImage, mark: &Mark) -> rusqlite::Result<Put> {
         let table = &self.bound.mapping.table;
         let column = self.bound.mapping.column(mark).ok();
         let Some((column, was, key)) = column.and_then(|(_, column)| {
             Some((column, root.get(column)?, table.key_of(root)?.values()))
         }) else {
-            return Ok(Some(LeftReason::SchemaChanged));
+            return Ok(Err(LeftReason::SchemaChanged));
         };
         let values = std::iter::once(was.clone()).chain(key);
         self.attempt(
@@ -317,15 +350,20 @@ impl Writer {
                     }))
                 },
             )?
+            .err()
         };
         let kept = back.is_kept.then_some(LeftReason::Changed);
         Ok(refused.or(kept).and_then(left))
     }
 
-    fn note(&self, restored: &mut Restored, row: &RowImage, reason: Option<LeftReason>) {
-        let Some(reason) = reason else {
-            restored.rows += 1;
-            return;
+    fn note(&self, restored: &mut Restored, row: &RowImage, put: Put) {
+        let reason = match put {
+            Ok(is_written) => {
+                restored.rows += 1;
+                restored.written += u64::from(is_written);
+                return;
+            }
+            Err(reason) => reason,
         };
         let mapping = &self.bound.mapping;
         let memory = (row.table == mapping.table.name)
@@ -338,19 +376,19 @@ impl Writer {
         });
     }
 
-    /// Inserts a row that is not there. `None` when it is there now, exactly as it was.
-    fn insert(&self, row: &RowImage) -> rusqlite::Result<Option<LeftReason>> {
+    /// Inserts a row that is not there: it is there then exactly as it was.
+    fn insert(&self, row: &RowImage) -> rusqlite::Result<Put> {
         let bound = Arc::clone(&self.bound);
         let table = bound
             .dependents
             .table(&row.table)
             .filter(|table| table.fits(row));
         let Some(table) = table else {
-            return Ok(Some(LeftReason::SchemaChanged));
+            return Ok(Err(LeftReason::SchemaChanged));
         };
         match self.current(row)? {
-            Some(current) if current == *row => return Ok(None),
-            Some(_) => return Ok(Some(LeftReason::Exists)),
+            Some(current) if current == *row => return Ok(Ok(false)),
+            Some(_) => return Ok(Err(LeftReason::Exists)),
             None => {}
         }
         let rowid = row.rowid.map(SqlValue::Integer);
@@ -366,16 +404,16 @@ impl Writer {
     }
 
     /// Gives a row that stayed its reference back, if nothing else about it has changed.
-    fn attach(&self, row: &RowImage) -> rusqlite::Result<Option<LeftReason>> {
+    fn attach(&self, row: &RowImage) -> rusqlite::Result<Put> {
         let bound = Arc::clone(&self.bound);
         let Some(table) = bound.dependents.table(&row.table) else {
-            return Ok(Some(LeftReason::SchemaChanged));
+            return Ok(Err(LeftReason::SchemaChanged));
         };
         let current = match self.current(row)? {
-            None => return Ok(Some(LeftReason::ParentGone)),
-            Some(current) if current == *row => return Ok(None),
+            None => return Ok(Err(LeftReason::ParentGone)),
+            Some(current) if current == *row => return Ok(Ok(false)),
             Some(current) if current.columns.len() == row.columns.len() => current,
-            Some(_) => return Ok(Some(LeftReason::SchemaChanged)),
+            Some(_) => return Ok(Err(LeftReason::SchemaChanged)),
         };
         let emptied = bound.dependents.emptied_columns(&row.table);
         let mut columns = Vec::new();
@@ -384,12 +422,12 @@ impl Writer {
                 continue;
             }
             if !emptied.contains(&(name.as_str(), is)) {
-                return Ok(Some(LeftReason::Exists));
+                return Ok(Err(LeftReason::Exists));
             }
             columns.push((name.as_str(), was));
         }
         if !bound.dependents.has_its_parents(&self.conn, row)? {
-            return Ok(Some(LeftReason::ParentGone));
+            return Ok(Err(LeftReason::ParentGone));
         }
         let key = table.key_of(row).map_or(Vec::new(), |key| key.values());
         let sql = table.update_sql(columns.iter().map(|(name, _)| *name));
@@ -405,7 +443,7 @@ impl Writer {
         sql: &str,
         values: impl rusqlite::Params,
         is_so: impl FnOnce() -> rusqlite::Result<bool>,
-    ) -> rusqlite::Result<Option<LeftReason>> {
+    ) -> rusqlite::Result<Put> {
         let run = |sql: &str| self.conn.prepare_cached(sql)?.execute([]);
         run("SAVEPOINT hypnos_row")?;
         let result = self
@@ -421,6 +459,10 @@ impl Writer {
             run("ROLLBACK TO hypnos_row")?;
         }
         run("RELEASE hypnos_row")?;
-        Ok((!is_back).then_some(LeftReason::Refused))
+        Ok(if is_back {
+            Ok(true)
+        } else {
+            Err(LeftReason::Refused)
+        })
     }
 }
