@@ -15,7 +15,7 @@ use crate::store::sqlite::OpenError;
 use crate::store::vectors::VectorError;
 
 /// A failure of a whole command.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,

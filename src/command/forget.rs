@@ -78,7 +78,10 @@ pub(super) fn forget(
     if let Some(path) = what.certificate {
         write(&certificate, path)?;
     }
-    Ok(certificate.exit())
+    match certificate.failure() {
+        Some(failure) => Err(failure),
+        None => Ok(certificate.exit()),
+    }
 }
 
 struct Task<'a> {

@@ -206,8 +206,12 @@ fn notes(report: &Report) -> Vec<String> {
         ));
     }
     for again in &report.again {
+        let more = match again.actions.saturating_sub(again.ids.len() as u64) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         notes.push(format!(
-            "{} back, but {}: {}",
+            "{} back, but {}: {}{more}",
             counted(again.actions, "of them is", "of them are"),
             again.advice,
             again.ids.join(" ")

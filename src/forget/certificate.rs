@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::config;
+use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::memory::Namespace;
+use crate::snapshot::SnapshotError;
 use crate::state::{Held, NamespaceHash};
 use crate::store::traces::Trace;
 
@@ -45,6 +47,9 @@ pub struct Erased {
     pub remaining: Vec<Remaining>,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
+    /// Why the pairs of snapshots could not be dealt with: no room, no server, no permission.
+    #[serde(skip)]
+    pub failure: Option<Failure>,
 }
 
 /// Copies of one kind in one place.
@@ -75,14 +80,21 @@ impl Certificate {
     /// The exit code.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        let mut remaining = self.stores.iter().flat_map(|store| &store.remaining);
-        if self.stores.iter().any(|store| store.interrupted) {
-            Exit::Interrupted
-        } else if !self.dry_run && remaining.any(|remaining| remaining.unfinished) {
-            Exit::LeftOver
-        } else {
-            Exit::Done
-        }
+        let exits = self.stores.iter().map(|store| match store.outcome().1 {
+            // Nothing was to be finished.
+            Exit::LeftOver if self.dry_run => Exit::Done,
+            exit => exit,
+        });
+        exits
+            .max_by_key(|exit| exit.gravity())
+            .unwrap_or(Exit::Done)
+    }
+
+    /// Why it is not complete, where something failed.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        let failures = self.stores.iter().filter_map(|store| store.failure.clone());
+        Failure::of_all(&failures.collect::<Vec<_>>())
     }
 
     /// A certificate without a store.
@@ -115,6 +127,7 @@ impl Erased {
             new_pair: None,
             remaining: Vec::new(),
             interrupted: false,
+            failure: None,
         }
     }
 
@@ -204,12 +217,24 @@ impl Erased {
         }
     }
 
+    /// Writes down why the pairs could not be dealt with, and answers it in words.
+    pub(super) fn fail(&mut self, error: &SnapshotError) -> String {
+        let doing = "forget it in the pairs of snapshots";
+        self.failure = Some(Failure::from(error).while_doing(doing));
+        chain(error)
+    }
+
     pub(super) fn outcome(&self) -> (&'static str, Exit) {
+        if self.interrupted {
+            return ("interrupted", Exit::Interrupted);
+        }
+        if let Some(failure) = self.failure.as_ref().filter(|it| it.exit != Exit::LeftOver) {
+            return ("failed", failure.exit);
+        }
         let is_left = self.remaining.iter().any(|remaining| remaining.unfinished);
-        match (self.interrupted, is_left, self.removed.is_empty()) {
-            (true, ..) => ("interrupted", Exit::Interrupted),
-            (_, true, _) => ("partial", Exit::LeftOver),
-            (_, _, true) => ("idle", Exit::Done),
+        match (is_left, self.removed.is_empty()) {
+            (true, _) => ("partial", Exit::LeftOver),
+            (_, true) => ("idle", Exit::Done),
             _ => ("applied", Exit::Done),
         }
     }

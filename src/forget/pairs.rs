@@ -62,7 +62,7 @@ impl Erasing<'_> {
                 erased.interrupted = true;
                 return Ok(());
             }
-            result => result.err().map(|error| chain(&error)),
+            result => result.err().map(|error| erased.fail(&error)),
         };
         match folder.list(self.options.now) {
             Ok(listing) => {

@@ -207,6 +207,39 @@ fn a_pair_that_finds_no_room_costs_no_other_and_leaves_nothing() {
     assert!(failed > 10, "only {failed} pairs met the full disk");
 }
 
+#[test]
+fn a_forget_that_finds_no_room_for_a_pair_without_the_owner_drops_none_and_says_why() {
+    let Some(disk) = Disk::of(SIZE) else { return };
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut world = hollow(folder, state.path());
+    world.user("bea", None);
+    world.memory("bea", now(), None);
+    let pairs = disk.folder.path().join("snapshots");
+    let old = state.path().join("snapshots").display().to_string();
+    world.configure(&old, &pairs.display().to_string());
+    let _ = world.run(&["snapshot", "now"]).expect(0);
+    disk.fill(60 << 10);
+    let before = files(&pairs);
+    let refused = world.run(&["snapshot", "now"]).expect(1);
+    let args = ["forget", "user:bea", "--snapshots", "--yes"];
+    let told = world.run(&args).expect(1);
+    let last = |output: &Output| output.stderr.lines().last().map(str::to_owned);
+    assert_eq!(last(&told), last(&refused), "the advice is the same");
+    assert!(told.stderr.contains("is full"), "{told:#?}");
+    assert!(told.stdout.contains("REMAINS"), "{told:#?}");
+    assert!(files(&pairs) == before, "a pair went");
+    disk.empty();
+    let _ = world.run(&args).expect(0);
+    assert_eq!(
+        world
+            .run(&["snapshot", "list", "--json"])
+            .expect(0)
+            .objects("pair")
+            .len(),
+        1
+    );
+}
+
 /// A vacuum asks for room first; here the disk fills up after that, while it is about to begin.
 #[test]
 fn a_vacuum_that_finds_no_room_changes_nothing() {

@@ -372,6 +372,19 @@ fn a_part_that_a_restore_did_not_bring_back_is_put_back() {
 }
 
 #[test]
+fn a_long_list_of_what_goes_again_says_how_many_it_leaves_out() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    for _ in 0..23 {
+        world.memory("ana", now() - 40 * DAY, Some(7));
+    }
+    let _ = world.night().expect(0);
+    let told = world.run(&["undo", "last", "--dry-run"]).expect(0).stdout;
+    assert!(told.contains("23 of them are back"), "{told}");
+    assert!(told.contains(" and 3 more\n"), "{told}");
+}
+
+#[test]
 fn what_is_older_than_is_kept_is_counted() {
     let mut world = world(Backend::Sqlite);
     let night = run_of(&world.night().expect(0));

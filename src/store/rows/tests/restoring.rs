@@ -37,13 +37,14 @@ fn left(restored: &Restored) -> Vec<(&str, LeftReason)> {
 #[test]
 fn what_was_removed_comes_back_as_it_was() {
     let (world, before, mut writer, unit) = removed();
-    for _ in 0..2 {
+    for written in [6, 0] {
         let restored = writer.put_back(&[unit.clone().into()]).unwrap();
         assert_eq!(
             restored,
             [Restored {
                 is_back: true,
                 rows: 6,
+                written,
                 left: Vec::new()
             }]
         );
