@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::pass::{Cx, PassName};
 use crate::snapshot::manifest::Purpose;
 use crate::snapshot::restore::{self, Request, Restored};
-use crate::snapshot::{Manifest, Order, Pair, take};
+use crate::snapshot::{Manifest, Order, Pair, SnapshotError, take};
 use crate::state::StateDir;
 use crate::store::Stores;
 use crate::store::sqlite::Access;
@@ -62,7 +62,34 @@ pub fn restore(
     options: &Options,
     cx: &Cx<'_>,
 ) -> Result<Restored, Failure> {
+    let mut is_pending = false;
+    put_back(config, store, pair, how, options, cx, &mut is_pending).map_err(|failure| {
+        if is_pending {
+            return failure;
+        }
+        let nothing = format!("nothing of pair {} was put back", pair.name);
+        let hint = match &failure.hint {
+            Some(hint) => format!("{nothing}: {hint}"),
+            None => nothing,
+        };
+        failure.with_hint(hint)
+    })
+}
+
+/// `is_pending` says of a failure that something may have been replaced.
+fn put_back(
+    config: &Config,
+    store: &config::Store,
+    pair: &Pair,
+    how: How,
+    options: &Options,
+    cx: &Cx<'_>,
+    is_pending: &mut bool,
+) -> Result<Restored, Failure> {
+    // Of the same pair, perhaps.
+    *is_pending = true;
     let _told = by_hand::finish_restore(config, store, options, cx)?;
+    *is_pending = false;
     let dir = StateDir::new(&config.state_dir, &store.name);
     let is_done = |_: &Restored| ("applied", Exit::Done);
     by_hand::in_a_run(dir, store, options, is_done, |states| {
@@ -96,7 +123,10 @@ pub fn restore(
             without_state: how.without_state,
             cx: *cx,
         })
-        .map_err(|error| Failure::from(&error).while_doing("restore the pair"))
+        .map_err(|error| {
+            *is_pending = matches!(error, SnapshotError::Pending { .. });
+            Failure::from(&error).while_doing("restore the pair")
+        })
     })
 }
 

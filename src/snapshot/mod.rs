@@ -170,9 +170,7 @@ impl SnapshotError {
             Self::Half {
                 source: CopyError::Changed(_),
                 ..
-            } => Some(
-                "nothing was put back: stop the agent, and whatever else writes to the store, and restore again",
-            ),
+            } => Some("stop the agent, and whatever else writes to the store, and restore again"),
             Self::Pending { .. } => Some(
                 "one half may be put back and the other not: keep the agent stopped, mend the cause, and let hypnos \
                  --run-now finish it",
@@ -209,11 +207,11 @@ impl SnapshotError {
     }
 }
 
-/// Whether a file is missing, or no file: anything else may pass.
+/// Whether a file is missing, a link, or no file: anything else may pass.
 fn is_of_the_file(error: &io::Error) -> bool {
-    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, UnexpectedEof};
+    use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound, UnexpectedEof};
     matches!(
         error.kind(),
-        NotFound | NotADirectory | IsADirectory | UnexpectedEof
+        NotFound | NotADirectory | IsADirectory | UnexpectedEof | InvalidData
     )
 }

@@ -121,6 +121,42 @@ fn both_halves_are_as_they_were_and_what_was_there_became_a_pair() {
     }
 }
 
+/// The last line on stderr of a restore.
+fn last_words(output: &Output) -> String {
+    output.stderr.lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn what_is_put_back_with_drift_is_told_from_what_is_refused_under_the_same_code() {
+    let mut world = world();
+    world.ghost("user:ana");
+    let pair = pair(&world);
+    let done = restore(&world, &pair, &[]).expect(3);
+    assert_eq!(done.objects("restored").len(), 1, "{done:#?}");
+    assert_eq!(done.objects("error"), [json!(null); 0], "{done:#?}");
+    let told = last_words(&done);
+    assert!(told.contains(&format!("pair {pair} is put back")), "{told}");
+    let agent = world.rows();
+    agent.execute_batch("BEGIN; SELECT * FROM users").unwrap();
+    let refused = restore(&world, &pair, &[]).expect(3);
+    assert_eq!(refused.objects("restored").len(), 0, "{refused:#?}");
+    assert_eq!(refused.objects("error")[0]["exit"], 3, "{refused:#?}");
+    let told = last_words(&refused);
+    let nothing = format!("nothing of pair {pair} was put back: stop the agent");
+    assert!(told.contains(&nothing), "{told}");
+    drop(agent);
+    // Without an advice, too.
+    let missing = restore(&world, "2020-01-01T00-00-00Z", &[]).expect(2);
+    assert!(last_words(&missing).contains("list shows"), "{missing:#?}");
+    world
+        .rows()
+        .execute_batch("ALTER TABLE memories ADD COLUMN more")
+        .unwrap();
+    let other = restore(&world, &pair, &[]).expect(3);
+    let nothing = format!("nothing of pair {pair} was put back");
+    assert!(last_words(&other).ends_with(&nothing), "{other:#?}");
+}
+
 #[test]
 fn what_was_removed_later_stays_removed_unless_a_person_wants_it() {
     for backend in BACKENDS {

@@ -122,7 +122,16 @@ fn restore(
     let exit = super::check::check(std::slice::from_ref(&store.name), global, out)?;
     let kept = (!restored.kept.is_empty()).then_some(Exit::LeftOver);
     let exits = kept.into_iter().chain([exit]);
-    Ok(exits.max_by_key(|exit| exit.gravity()).unwrap_or(exit))
+    let exit = exits.max_by_key(|exit| exit.gravity()).unwrap_or(exit);
+    if exit != Exit::Done {
+        // A refusal may end with the same code.
+        let (pair, code) = (&pair.name, exit.code());
+        tracing::warn!(
+            code,
+            "pair {pair} is put back, and there is something to look at: see above"
+        );
+    }
+    Ok(exit)
 }
 
 fn described(restored: &Restored) -> String {
