@@ -29,6 +29,7 @@ mod file;
 mod forget;
 mod intent;
 mod ledger;
+mod leftovers;
 mod lock;
 mod partition;
 mod queue;
@@ -56,6 +57,8 @@ pub use undo::{Dropped, Folded, TakenBack};
 
 /// The file that says how often the store has been restored.
 const EPOCH: &str = "epoch";
+/// The journal of a restore that is under way, see [`crate::snapshot::restore::journal`].
+pub const RESTORE: &str = "restore.json";
 
 /// The tenants that have a state file.
 #[derive(Debug, Default)]
@@ -88,7 +91,8 @@ impl StateDir {
         &self.path
     }
 
-    /// Takes the store's run lock, or says who has it. Held until the value is dropped or the process ends.
+    /// Takes the store's run lock, or says who has it, and removes what killed runs left half made in the folder. Held
+    /// until the value is dropped or the process ends.
     ///
     /// # Errors
     ///
@@ -97,6 +101,7 @@ impl StateDir {
         self.create()?;
         hit(Failpoint::LockBefore)?;
         let lock = RunLock::take(&self.path.join("lock"), holder)?;
+        leftovers::sweep(&self.path);
         hit(Failpoint::LockTaken)?;
         Ok(lock)
     }

@@ -63,3 +63,18 @@ fn of_two_runs_one_works_and_the_other_says_who() {
     assert_eq!(third.objects("run")[0]["replayed"], 1, "{third:#?}");
     assert_eq!(world.ids(), [2].into());
 }
+
+#[test]
+fn what_a_killed_run_left_half_made_is_gone_after_the_next_one() {
+    let world = store();
+    let killed = world.night_with("state.filled=return(kill)");
+    assert_eq!(killed.code, None, "{killed:#?}");
+    let temporary = |world: &World| -> Vec<String> {
+        let entries = std::fs::read_dir(world.path("state/agent")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(".tmp")).collect()
+    };
+    assert_eq!(temporary(&world).len(), 1);
+    let _ = world.night().expect(0);
+    assert_eq!(temporary(&world), [""; 0]);
+}

@@ -10,14 +10,12 @@ use serde_json::Value;
 
 use super::{Home, Request, SnapshotError};
 use crate::durable;
-use crate::state::StateDir;
+use crate::state::{RESTORE as FILE, StateDir};
 use crate::store::copies::{CopyError, PointCopies};
 use crate::store::database::Stamp;
 use crate::store::identity::Identity;
 use crate::store::swap;
 
-/// The name of the file.
-const FILE: &str = "restore.json";
 /// Digits of a tag: those of a run's id that are random.
 const TAG: usize = 12;
 
