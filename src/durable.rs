@@ -11,6 +11,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
 use crate::failpoint::{Failpoint, hit};
 
 /// Mode of files that only their owner may read.
@@ -149,6 +152,26 @@ pub fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     Ok(temporary)
 }
 
+/// Opens a file to read it that is what it seems: no link is followed at its end, and no device or pipe is waited for.
+///
+/// # Errors
+///
+/// When it cannot be opened; of the kind `InvalidData` when it is no file.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let no_file = || io::Error::new(io::ErrorKind::InvalidData, "it is a link, or no file");
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::LOOP | Errno::NXIO) => return Err(no_file()),
+        Err(error) => return Err(error.into()),
+    };
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(no_file())
+    }
+}
+
 /// Removes a file that may not be there.
 ///
 /// # Errors
@@ -171,6 +194,7 @@ pub fn folder_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -270,6 +294,37 @@ mod tests {
         let refused = write_new(&path, b"x", PRIVATE).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(names_in(dir.path()), ["file"]);
+    }
+
+    #[test]
+    fn only_a_file_itself_is_opened_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        write_new(&at("file"), b"x", PRIVATE).unwrap();
+        let mut text = String::new();
+        open_plain(&at("file"))
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        assert_eq!(text, "x");
+        symlink("file", at("link")).unwrap();
+        let mode = Mode::RUSR | Mode::WUSR;
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), fifo, mode, 0).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for (name, kind) in [
+            ("link", io::ErrorKind::InvalidData),
+            ("pipe", io::ErrorKind::InvalidData),
+            ("socket", io::ErrorKind::InvalidData),
+            (".", io::ErrorKind::InvalidData),
+            ("missing", io::ErrorKind::NotFound),
+        ] {
+            let error = open_plain(&at(name)).unwrap_err();
+            assert_eq!(error.kind(), kind, "{name}: {error}");
+        }
+        // A folder may be reached by a link.
+        symlink(".", at("by_link")).unwrap();
+        open_plain(&at("by_link/file")).unwrap();
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! not believed. That is no signature: whoever can write the folder can forge a pair.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -169,8 +169,10 @@ impl Manifest {
             format: u32,
         }
         let path = folder.join(FILE);
-        let text =
-            fs::read(&path).map_err(SnapshotError::io(format!("read {}", path.display())))?;
+        let mut text = Vec::new();
+        durable::open_plain(&path)
+            .and_then(|mut file| file.read_to_end(&mut text))
+            .map_err(SnapshotError::io(format!("read {}", path.display())))?;
         let malformed = |error: serde_json::Error| {
             SnapshotError::Damaged(format!("{} is no manifest: {error}", path.display()))
         };

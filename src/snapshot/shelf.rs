@@ -8,7 +8,7 @@
 //! manifest names, as far as their sizes and first bytes tell; of the newest pair the copies are opened as well. To hash
 //! them all is for [`verify`](super::verify()).
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -207,7 +207,8 @@ impl Shelf {
     fn require_files(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
         for file in manifest.files() {
             let path = self.path(&manifest.pair).join(&file.name);
-            let found = fs::metadata(&path)
+            let found = durable::open_plain(&path)
+                .and_then(|file| file.metadata())
                 .map_err(SnapshotError::io(format!("look at {}", path.display())))?;
             if found.len() != file.bytes {
                 return Err(SnapshotError::Damaged(format!(
@@ -221,7 +222,7 @@ impl Shelf {
         for file in databases(manifest) {
             let path = self.path(&manifest.pair).join(file);
             let mut first = [0; DATABASE.len()];
-            File::open(&path)
+            durable::open_plain(&path)
                 .and_then(|mut file| file.read_exact(&mut first))
                 .map_err(SnapshotError::io(format!("read {}", path.display())))?;
             if &first != DATABASE {

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::clock::Timestamp;
 use crate::config;
+use crate::durable;
 use crate::failpoint::Injected;
 use crate::store::rows::RowError;
 use crate::store::sqlite::OpenError;
@@ -65,7 +65,7 @@ impl CopiedFile {
 
 /// The size of a file and the SHA-256 of its bytes.
 fn hash_file(path: &Path) -> io::Result<(u64, String)> {
-    let mut file = File::open(path)?;
+    let mut file = durable::open_plain(path)?;
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK];
     let mut bytes = 0;

@@ -290,6 +290,40 @@ fn a_folder_that_cannot_be_looked_at_is_not_one_without_the_pair() {
 }
 
 #[test]
+fn a_pair_with_a_link_in_it_is_damaged() {
+    use std::os::unix::fs::symlink;
+    for file in ["manifest.json", "rows-1.db", "vectors.db"] {
+        let world = world();
+        world.run(&["snapshot", "now"]).expect(0);
+        let [pair] = names(&world).try_into().unwrap();
+        let path = shelf(&world).join(&pair).join(file);
+        fs::rename(&path, world.path("elsewhere")).unwrap();
+        symlink(world.path("elsewhere"), &path).unwrap();
+        let list = world.run(&["snapshot", "list", "--json"]).expect(3);
+        let line = &list.objects("pair")[0];
+        assert_eq!(line["verified"], false, "{file}: {line}");
+        let problem = line["problem"].as_str().unwrap();
+        assert!(problem.contains("is a link"), "{file}: {problem}");
+        for args in [&["verify"][..], &["verify", &pair]] {
+            let args = [&["snapshot"], args, &["--json"]].concat();
+            let verify = world.run(&args).expect(1);
+            let line = &verify.objects("pair")[0];
+            assert_eq!(line["verified"], false, "{file}: {verify:#?}");
+        }
+        let before = (world.dump(), world.all_points());
+        let restored = world.run(&["snapshot", "restore", &pair]).expect(1);
+        assert!(restored.stderr.contains("is a link"), "{restored:#?}");
+        assert_eq!((world.dump(), world.all_points()), before);
+        // The folder itself may be on another disk.
+        fs::remove_file(&path).unwrap();
+        fs::rename(world.path("elsewhere"), &path).unwrap();
+        fs::rename(path.parent().unwrap(), world.path("elsewhere")).unwrap();
+        symlink(world.path("elsewhere"), path.parent().unwrap()).unwrap();
+        world.run(&["snapshot", "verify", &pair]).expect(0);
+    }
+}
+
+#[test]
 fn a_server_that_is_away_says_nothing_of_a_pair() {
     let mut world = World::new(Backend::Qdrant);
     world.user("ana", None);

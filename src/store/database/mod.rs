@@ -10,6 +10,7 @@
 //! [`compare`]: self::compare
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use super::anew::is_of_the_application;
 use super::copies::{CopyError, hex};
 use super::sqlite::{self, Access};
 use super::vec0;
+use crate::durable;
 
 mod compare;
 mod copying;
@@ -36,6 +38,12 @@ pub use copying::{Fixed, Made, compact, copy, settle, stage};
 ///
 /// When it is no database.
 pub fn open_copy(path: &Path) -> Result<Connection, CopyError> {
+    // SQLite would refuse a link anywhere in the path, and the folder may be reached by one.
+    if let Err(error) = durable::open_plain(path)
+        && error.kind() == io::ErrorKind::InvalidData
+    {
+        return Err(CopyError::Damaged(format!("{}: {error}", path.display())));
+    }
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
