@@ -24,11 +24,12 @@ pub(super) fn sweep(folder: &Path) {
         let name = entry.file_name();
         let writer = name.to_str().and_then(writer_of);
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        if is_file && writer.is_some_and(|pid| !is_alive(pid)) {
-            if let Err(error) = fs::remove_file(entry.path()) {
-                let path = entry.path();
-                tracing::warn!(%error, "what a killed run left cannot be removed: {}", path.display());
-            }
+        if is_file
+            && writer.is_some_and(|pid| !is_alive(pid))
+            && let Err(error) = fs::remove_file(entry.path())
+        {
+            let path = entry.path();
+            tracing::warn!(%error, "what a killed run left cannot be removed: {}", path.display());
         }
     }
 }
