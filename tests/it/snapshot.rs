@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::support::{Backend, DAY, World, files, now};
+use crate::support::{Backend, DAY, Output, World, files, limited, now};
 
 /// A store with a few memories, two of which have expired, and snapshots switched on.
 pub(crate) fn world() -> World {
@@ -482,21 +482,10 @@ fn a_locked_database_gives_no_pair() {
 }
 
 /// Runs hypnos so that no file may grow over so many KiB: what a full disk does, without one.
-fn cramped(world: &World, kib: u64, args: &[&str]) -> crate::support::Output {
-    let command = world.command(args);
-    let mut shell = std::process::Command::new("/bin/sh");
-    shell
-        .arg("-c")
-        // dash counts blocks of 512 bytes.
-        .arg(format!(
-            "trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"",
-            kib * 2
-        ))
-        .arg(command.get_program())
-        .args(command.get_args())
-        .current_dir(world.dir.path())
-        .env_clear();
-    crate::support::Output::of(&mut shell)
+fn cramped(world: &World, kib: u64, args: &[&str]) -> Output {
+    // dash counts blocks of 512 bytes.
+    let limit = format!("trap '' XFSZ; ulimit -f {}", kib * 2);
+    Output::of(&mut limited(&world.command(args), &limit))
 }
 
 #[test]

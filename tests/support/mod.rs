@@ -396,6 +396,28 @@ pub fn hypnos() -> Command {
     command
 }
 
+/// Runs a command under a limit of its shell (`ulimit -n 64`): set before it is there, unlike what is seen of its files
+/// from outside, where those of its parent show for a moment.
+pub fn limited(command: &Command, limit: &str) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .arg("-c")
+        .arg(format!("{limit} && exec \"$0\" \"$@\""))
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear()
+        .envs(
+            command
+                .get_envs()
+                .filter_map(|(key, value)| Some((key, value?))),
+        )
+        .stdin(Stdio::null());
+    if let Some(folder) = command.get_current_dir() {
+        shell.current_dir(folder);
+    }
+    shell
+}
+
 pub fn open(path: &Path) -> Connection {
     let db = Connection::open(path).expect("database");
     db.busy_timeout(std::time::Duration::from_secs(10))
