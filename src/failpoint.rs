@@ -129,6 +129,9 @@ failpoints! {
     // What a new copy of a database holds is in its blocks.
     CopySynced = "pair.copy_synced",
     RowsCopied = "pair.rows_copied",
+    // A collection that is written anew beside the live one: made and empty, and full.
+    AnewMade = "pair.anew_made",
+    AnewWritten = "pair.anew_written",
     PointsCopied = "pair.points_copied",
     ManifestWritten = "pair.manifest_written",
     PairPublished = "pair.published",

@@ -70,6 +70,7 @@ fn snapshot(job: &Job<'_>, done: &mut Applied) -> Result<(), ApplyError> {
         purpose: Purpose::Run,
         run: job.run,
         now: job.now,
+        is_anew: false,
         cx: job.cx,
     });
     match taken {

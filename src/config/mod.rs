@@ -361,6 +361,19 @@ impl Vectors {
     pub fn namespace_is_expression(&self) -> bool {
         matches!(self.backend, Backend::Sqlite(_)) && self.namespace_key.starts_with("sql(")
     }
+
+    /// Whether points of others may be in a collection with the store's: it follows from the configuration, not from what
+    /// is in it at the moment.
+    #[must_use]
+    pub fn is_collection_shared(&self) -> bool {
+        match &self.backend {
+            Backend::Sqlite(_) => false,
+            Backend::Qdrant(server) => {
+                let is_spelled = self.spelling.is_some() && !server.is_per_tenant();
+                !server.filter.is_empty() || is_spelled
+            }
+        }
+    }
 }
 
 /// How a vector store writes namespaces: `user-memory-6a2f`, where hypnos says `user:6a2f`.

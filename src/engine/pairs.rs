@@ -42,6 +42,7 @@ pub fn take_now(
             purpose: Purpose::Asked,
             run: &options.run,
             now: options.now,
+            is_anew: false,
             cx: *cx,
         })
         .map_err(|error| Failure::from(&error).while_doing("take a pair"))

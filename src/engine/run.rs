@@ -291,6 +291,7 @@ impl StoreRun<'_> {
             purpose: Purpose::Run,
             run: &self.options.run,
             now: self.options.now,
+            is_anew: false,
             cx: self.cx,
         })?;
         self.has_first_pair.set(true);

@@ -1,7 +1,7 @@
 //! The erasure itself: removals until a look finds nothing, the state, what is left in the files, the pairs.
 
 use crate::apply::{self, Job, States};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::engine::{self, Options, by_hand};
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -20,10 +20,14 @@ use crate::store::vectors::VectorStore as _;
 use crate::view::{Sightings, View};
 
 use super::places::{entities_place, places, points_place, rows_place};
-use super::{Erased, Target, failed};
+use super::{Erased, Target, earlier, failed};
 
 /// How often it is looked again for what an agent wrote meanwhile: rows and points in turn.
 const ROUNDS: u32 = 8;
+
+/// Where removed text still is in a collection that no other store or application uses.
+const SEGMENTS_OF_ITS_OWN: &str = "segments and log of the server: until its optimizer rewrites them, or until, with the agent stopped, \
+     `hypnos snapshot restore` puts back a pair that `forget --snapshots` took; and in its own snapshots";
 
 /// The erasure of namespaces from one store, under its lock.
 pub(super) struct Erasing<'a> {
@@ -64,17 +68,21 @@ impl Erasing<'_> {
             return Ok(erased);
         }
         hit(Failpoint::ForgetStateBefore).map_err(engine::injected)?;
+        let mut first_removal = None;
         for place in places(self.stores, &view, namespace)? {
-            self.states
+            let first = self
+                .states
                 .at(place.as_partition(), |state| {
-                    self.state(state, namespace, &mut erased)
+                    self.state(state, namespace, &mut erased)?;
+                    state.first_removal(namespace)
                 })
                 .map_err(engine::state_failure)?;
+            first_removal = earlier(first_removal, first);
         }
         hit(Failpoint::ForgetStateDone).map_err(engine::injected)?;
         self.overwrite(&view, namespace, &mut erased)?;
         hit(Failpoint::ForgetOverwritten).map_err(engine::injected)?;
-        self.pairs(namespace, from_pairs, &mut erased)?;
+        self.pairs(namespace, first_removal, from_pairs, &mut erased)?;
         if erased.interrupted {
             return Ok(erased);
         }
@@ -213,7 +221,14 @@ impl Erasing<'_> {
         }
         if let Some(vectors) = &self.stores.vectors {
             let traces = vectors.scrub().map_err(|error| failed(&error))?;
-            erased.traces(&points_place(&self.stores.config), &traces);
+            let place = points_place(&self.stores.config);
+            match &traces[..] {
+                // A collection that others share is not replaced by a restore.
+                [Trace::Segments] if !self.is_collection_shared() => {
+                    erased.remains("segments", &place, SEGMENTS_OF_ITS_OWN, false);
+                }
+                traces => erased.traces(&place, traces),
+            }
         }
         let lists = self.stores.lists(self.cx.stop);
         if let Some(lists) = lists.map_err(|error| failed(&error))? {
@@ -222,6 +237,11 @@ impl Erasing<'_> {
         }
         erased.beyond_reach(&self.stores.config);
         Ok(())
+    }
+
+    fn is_collection_shared(&self) -> bool {
+        let vectors = self.stores.config.vectors.as_ref();
+        vectors.is_some_and(config::Vectors::is_collection_shared)
     }
 
     fn scrub(&self, file: &rows::Partition) -> Result<Vec<Trace>, rows::RowError> {

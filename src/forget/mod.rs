@@ -19,6 +19,7 @@
 //! | `places` | where something of it can be |
 
 use crate::apply::States;
+use crate::clock::Timestamp;
 use crate::config::{self, Config};
 use crate::engine::{self, Options, by_hand};
 use crate::error::{Failure, chain};
@@ -73,14 +74,23 @@ pub fn foresee(
     erased.removed("points", &points_place(store), extent.points);
     erased.removed("entities", &entities_place(store), extent.entities);
     erased.beyond_reach(store);
+    let mut first_removal = None;
     for place in places(&stores, &view, namespace)? {
         let state = stores.state.read(place.as_partition());
         if let Some(state) = state.map_err(engine::state_failure)? {
             let held = state.held(namespace).map_err(engine::state_failure)?;
             erased.held(state.path(), held);
+            let first = state.first_removal(namespace);
+            first_removal = earlier(first_removal, first.map_err(engine::state_failure)?);
         }
     }
-    pairs::foresee(&stores.config, target, options.now, &mut erased);
+    pairs::foresee(
+        &stores.config,
+        target,
+        first_removal,
+        options.now,
+        &mut erased,
+    );
     Ok(erased)
 }
 
@@ -173,6 +183,11 @@ pub(crate) fn finish_earlier(
         }));
     }
     Ok(finished)
+}
+
+/// The earlier of two instants that are known or not.
+fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    a.into_iter().chain(b).min()
 }
 
 fn failed(error: &dyn std::error::Error) -> Failure {

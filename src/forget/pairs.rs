@@ -1,7 +1,10 @@
 //! What of a namespace is in the pairs of snapshots, and how it goes.
 //!
 //! A pair holds the memories of everybody, so that none is dropped before there is a good one: the newest pair that can be
-//! believed and verifies, without the owner. Where there is none, one is taken. Nothing is dropped when that fails.
+//! believed and verifies, without the owner, and of which a server has not copied what it keeps of removed points. Where
+//! there is none, one is taken, for which the points are written anew. Nothing is dropped when that fails. Pairs that count
+//! nothing of the owner, and are likely to have words of him in the segments of a server, go with the others; but not for
+//! a new pair that may have them, too.
 
 use crate::clock::Timestamp;
 use crate::config;
@@ -9,7 +12,7 @@ use crate::engine;
 use crate::error::{Failure, chain};
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::Namespace;
-use crate::snapshot::holders::{Holders, Holding};
+use crate::snapshot::holders::{Holders, Holding, has_old_segments};
 use crate::snapshot::manifest::Purpose;
 use crate::snapshot::shelf::Listing;
 use crate::snapshot::{Order, Pair, Shelf, SnapshotError, take, verify};
@@ -21,20 +24,27 @@ use super::{Erased, Target};
 pub(super) fn foresee(
     store: &config::Store,
     target: Target<'_>,
+    removed: Option<Timestamp>,
     now: Timestamp,
     erased: &mut Erased,
 ) {
     let folder = Shelf::of(store);
     let named = folder.list(now).map(|listing| {
-        let holders = Holders::among(&listing, target.namespace);
+        let holders = Holders::among(&listing, target.namespace, removed);
         if target.from_pairs {
-            for name in doomed(&listing, &holders) {
+            for name in doomed(&listing, &holders, true) {
                 erased.removed("pair", &place(&folder, name), 1);
             }
         } else {
             name_holders(&folder, &holders, &listing, erased);
         }
-        name_unsure(&folder, &holders, &listing, target.from_pairs, erased);
+        name_unknown(&folder, &listing, target.from_pairs, erased);
+        let tainted = if target.from_pairs {
+            0
+        } else {
+            holders.tainted.len()
+        };
+        name_unsure(&folder, &holders, tainted, erased);
     });
     if let Err(error) = named {
         unlisted(&folder, &error, target.from_pairs, erased);
@@ -47,13 +57,14 @@ impl Erasing<'_> {
     pub(super) fn pairs(
         &self,
         namespace: &Namespace,
+        removed: Option<Timestamp>,
         are_wanted: bool,
         erased: &mut Erased,
     ) -> Result<(), Failure> {
         hit(Failpoint::ForgetPairsBefore).map_err(engine::injected)?;
         let folder = Shelf::of(&self.stores.config);
         let result = if are_wanted && !erased.is_in_stores() {
-            self.drop_holders(&folder, namespace, erased)
+            self.drop_holders(&folder, namespace, removed, erased)
         } else {
             Ok(())
         };
@@ -66,7 +77,11 @@ impl Erasing<'_> {
         };
         match folder.list(self.options.now) {
             Ok(listing) => {
-                let holders = Holders::among(&listing, namespace);
+                let mut holders = Holders::among(&listing, namespace, removed);
+                if problem.is_none() && !erased.is_in_stores() {
+                    // What they have, the new pair may have, too.
+                    holders.perhaps.append(&mut holders.tainted);
+                }
                 if are_wanted {
                     let why = match &problem {
                         Some(problem) => problem,
@@ -79,7 +94,9 @@ impl Erasing<'_> {
                 } else {
                     name_holders(&folder, &holders, &listing, erased);
                 }
-                name_unsure(&folder, &holders, &listing, are_wanted, erased);
+                name_unknown(&folder, &listing, are_wanted, erased);
+                let tainted = if are_wanted { 0 } else { holders.tainted.len() };
+                name_unsure(&folder, &holders, tainted, erased);
             }
             Err(error) => unlisted(&folder, &error, are_wanted, erased),
         }
@@ -90,14 +107,19 @@ impl Erasing<'_> {
         &self,
         folder: &Shelf,
         namespace: &Namespace,
+        removed: Option<Timestamp>,
         erased: &mut Erased,
     ) -> Result<(), SnapshotError> {
         let listing = folder.list(self.options.now)?;
-        let holders = Holders::among(&listing, namespace);
-        if !holders.sure.is_empty() && !self.has_good_pair(folder, &listing, &holders)? {
-            erased.new_pair = Some(self.new_pair(folder)?);
+        let holders = Holders::among(&listing, namespace, removed);
+        let mut is_clean = true;
+        let is_any = !holders.sure.is_empty() || !holders.tainted.is_empty();
+        if is_any && !self.has_good_pair(folder, &listing, &holders)? {
+            let new = self.new_pair(folder)?;
+            is_clean = !has_old_segments(&new.manifest);
+            erased.new_pair = Some(new.name);
         }
-        for name in doomed(&listing, &holders) {
+        for name in doomed(&listing, &holders, is_clean) {
             if self.cx.stop.is_requested() {
                 return Err(SnapshotError::Interrupted);
             }
@@ -107,7 +129,7 @@ impl Erasing<'_> {
         Ok(())
     }
 
-    /// Whether the newest pair is without the owner, and verifies.
+    /// Whether the newest pair is without the owner, also in what a server keeps of removed points, and verifies.
     fn has_good_pair(
         &self,
         folder: &Shelf,
@@ -115,7 +137,9 @@ impl Erasing<'_> {
         holders: &Holders<'_>,
     ) -> Result<bool, SnapshotError> {
         let newest = listing.newest();
-        let Some(newest) = newest.filter(|newest| !holders.has(&newest.name)) else {
+        let is_without =
+            |newest: &&Pair| !holders.has(&newest.name) && !has_old_segments(&newest.manifest);
+        let Some(newest) = newest.filter(is_without) else {
             return Ok(false);
         };
         match verify(&self.stores.config, folder, newest, self.cx.stop) {
@@ -124,25 +148,33 @@ impl Erasing<'_> {
         }
     }
 
-    /// Takes a pair and verifies it. Answers its name.
-    fn new_pair(&self, folder: &Shelf) -> Result<String, SnapshotError> {
+    /// Takes a pair, with points that are written anew where that can be, and verifies it.
+    fn new_pair(&self, folder: &Shelf) -> Result<Pair, SnapshotError> {
         let manifest = take(Order {
             stores: self.stores,
             purpose: Purpose::Asked,
             run: &self.options.run,
             now: self.options.now,
+            is_anew: true,
             cx: self.cx,
         })?;
         let name = manifest.pair.clone();
         let pair = Pair { name, manifest };
         verify(&self.stores.config, folder, &pair, self.cx.stop)?;
-        Ok(pair.name)
+        Ok(pair)
     }
 }
 
-/// What is dropped: pairs that hold memories, and what is left of pairs that were never whole.
-fn doomed<'a>(listing: &'a Listing, holders: &Holders<'a>) -> impl Iterator<Item = &'a str> {
-    let pairs: Vec<&str> = holders.sure.iter().map(|(pair, _)| &*pair.name).collect();
+/// What is dropped: pairs that hold memories, those that are likely to have words of them if `are_tainted_too`, and what is
+/// left of pairs that were never whole.
+fn doomed<'a>(
+    listing: &'a Listing,
+    holders: &Holders<'a>,
+    are_tainted_too: bool,
+) -> impl Iterator<Item = &'a str> {
+    let sure = holders.sure.iter().map(|(pair, _)| *pair);
+    let tainted = holders.tainted.iter().copied().filter(|_| are_tainted_too);
+    let pairs: Vec<&str> = sure.chain(tainted).map(|pair| &*pair.name).collect();
     let partial = listing.partial.iter().map(String::as_str);
     pairs.into_iter().chain(partial)
 }
@@ -169,6 +201,10 @@ fn left(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, why: &str, era
         let why = format!("{}: {why}", spelled(*holding));
         erased.remains("pair", &place(folder, &pair.name), why, true);
     }
+    for pair in &holders.tainted {
+        let why = format!("segments of the server, which keep what was removed from them: {why}");
+        erased.remains("pair", &place(folder, &pair.name), why, true);
+    }
     for name in &listing.partial {
         let why = format!("what is left of a pair that was never whole: {why}");
         erased.remains("pair", &place(folder, name), why, true);
@@ -177,13 +213,7 @@ fn left(folder: &Shelf, holders: &Holders<'_>, listing: &Listing, why: &str, era
 
 /// Names the pairs of which it is not known. Where the pairs are to go, one that cannot be read, or is of other stores, is
 /// left for a person to remove: whether it holds the last copy of what others still need is not known either.
-fn name_unsure(
-    folder: &Shelf,
-    holders: &Holders<'_>,
-    listing: &Listing,
-    are_wanted: bool,
-    erased: &mut Erased,
-) {
+fn name_unknown(folder: &Shelf, listing: &Listing, are_wanted: bool, erased: &mut Erased) {
     for (name, error) in &listing.damaged {
         let what_to_do = if are_wanted {
             "; look at it, remove the folder by hand, and forget it again (or let the next run do so)"
@@ -206,7 +236,11 @@ fn name_unsure(
         let why = format!("it was not touched: {}{what_to_do}", chain(error));
         erased.remains("pair", &place(folder, &pair.name), why, are_wanted);
     }
-    let perhaps = holders.unsure(erased.new_pair.as_deref());
+}
+
+/// Counts the pairs that can have words of it, `tainted` ones among them.
+fn name_unsure(folder: &Shelf, holders: &Holders<'_>, tainted: usize, erased: &mut Erased) {
+    let perhaps = holders.unsure(erased.new_pair.as_deref()) + tainted;
     if perhaps > 0 {
         let why = format!(
             "{perhaps} pairs that count nothing of it: their text index, or the segments of the server or the pages in them, can have words of what was removed before each was taken"

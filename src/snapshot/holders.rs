@@ -3,13 +3,14 @@
 //!
 //! A count says nothing of words that a copy has beside its memories: a copy of the rows is made of live pages only where
 //! it can be, but an index of words keeps deleted ones until it is folded, and a Qdrant server copies its segments as they
-//! are.
+//! are, unless the points were written anew for it.
 
 use std::collections::BTreeMap;
 
 use super::manifest::CopiedRows;
 use super::shelf::Listing;
 use super::{Manifest, Pair};
+use crate::clock::Timestamp;
 use crate::memory::Namespace;
 use crate::store::copies::{CopiedPoints, Count};
 
@@ -57,19 +58,27 @@ fn theirs(count: &Count, namespace: &Namespace) -> u64 {
 pub struct Holders<'a> {
     /// Pairs that hold memories or points of it, oldest first.
     pub sure: Vec<(&'a Pair, Holding)>,
-    /// Pairs that count nothing of it, and may have words of what had been removed before they were taken.
+    /// Pairs that count nothing of it, and were taken after something of it had been removed, or after one that holds it,
+    /// from a server that keeps what was removed: they are likely to have words of it.
+    pub tainted: Vec<&'a Pair>,
+    /// Other pairs that count nothing of it, and may have words of what had been removed before they were taken.
     pub perhaps: Vec<&'a Pair>,
 }
 
 impl<'a> Holders<'a> {
-    /// Sorts the pairs of a shelf.
+    /// Sorts the pairs of a shelf; `removed` is when something of the namespace was first removed, where it is known.
     #[must_use]
-    pub fn among(listing: &'a Listing, namespace: &Namespace) -> Self {
+    pub fn among(listing: &'a Listing, namespace: &Namespace, removed: Option<Timestamp>) -> Self {
         let mut holders = Self::default();
         for pair in &listing.pairs {
             let holding = Holding::of(&pair.manifest, namespace);
             if !holding.is_nothing() {
                 holders.sure.push((pair, holding));
+                continue;
+            }
+            let is_later = removed.is_some_and(|removed| pair.manifest.taken_at >= removed);
+            if (is_later || !holders.sure.is_empty()) && only_points_keep_deleted(&pair.manifest) {
+                holders.tainted.push(pair);
             } else if keeps_words(&pair.manifest) {
                 holders.perhaps.push(pair);
             }
@@ -77,8 +86,8 @@ impl<'a> Holders<'a> {
         holders
     }
 
-    /// How many pairs can have words of it, where one was `taken` after text indexes had been folded: segments of a server,
-    /// and pages, were copied as they are.
+    /// How many pairs can have words of it, those that are likely to have them aside, where one was `taken` after text
+    /// indexes had been folded: segments of a server, and pages, were copied as they are.
     #[must_use]
     pub fn unsure(&self, taken: Option<&str>) -> usize {
         let is_folded = |pair: &Pair| taken == Some(&pair.name) && !keeps_deleted(&pair.manifest);
@@ -100,9 +109,19 @@ fn keeps_words(manifest: &Manifest) -> bool {
 
 /// Whether something was copied with what had been deleted from it.
 fn keeps_deleted(manifest: &Manifest) -> bool {
-    let mut points = manifest.points.iter();
-    manifest.files().any(|file| file.keeps_deleted)
-        || points.any(|points: &CopiedPoints| points.backend == "qdrant")
+    manifest.files().any(|file| file.keeps_deleted) || has_old_segments(manifest)
+}
+
+/// Whether a server copied its segments as they were.
+#[must_use]
+pub fn has_old_segments(manifest: &Manifest) -> bool {
+    let is_old = |points: &CopiedPoints| points.backend == "qdrant" && !points.written_anew;
+    manifest.points.as_ref().is_some_and(is_old)
+}
+
+/// Whether a new pair, for which the points are written anew, has not what this one has.
+fn only_points_keep_deleted(manifest: &Manifest) -> bool {
+    has_old_segments(manifest) && !manifest.files().any(|file| file.keeps_deleted)
 }
 
 /// Whether two of the tables are those that FTS5, or FTS3 and FTS4, keep words in.

@@ -32,6 +32,9 @@ pub struct Order<'a> {
     pub run: &'a str,
     /// The instant of the run.
     pub now: Timestamp,
+    /// Whether what had been removed from the points before must not be in the copy, where that can be had: a server has
+    /// to write them anew for it.
+    pub is_anew: bool,
     /// Whether to stop, and where to show progress.
     pub cx: Cx<'a>,
 }
@@ -106,7 +109,14 @@ fn copy_halves(
     };
     thread::scope(|scope| {
         let points = copies.map(|copies| {
-            let copy = move || standing.recv().is_ok().then(|| copies.copy_to(folder));
+            let copy = move || {
+                if order.is_anew {
+                    copies.copy_anew_to(folder)
+                } else {
+                    copies.copy_to(folder)
+                }
+            };
+            let copy = move || standing.recv().is_ok().then(copy);
             scope.spawn(copy)
         });
         let rows = copy_rows(order, folder, &fixed).and_then(|rows| {

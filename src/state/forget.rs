@@ -146,6 +146,20 @@ fn forget_spelling(
 }
 
 impl StateReader {
+    /// When something of a namespace was first removed, as far as it did not come back.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn first_removal(&self, namespace: &Namespace) -> Result<Option<Timestamp>, StateError> {
+        let sql = "SELECT min(at) FROM tombstones WHERE namespace = ?1";
+        let hash = NamespaceHash::of(namespace);
+        let first = self.rows("read when it was removed", sql, [hash], |row| {
+            Ok(row.get::<_, Option<At>>(0)?.map(|at| at.0))
+        })?;
+        Ok(first.into_iter().flatten().next())
+    }
+
     /// The namespaces that are being erased.
     ///
     /// # Errors
@@ -306,6 +320,9 @@ mod tests {
         let stones = state.tombstones(at(0)).unwrap();
         let erased: Vec<bool> = stones.iter().map(|stone| stone.erased).collect();
         assert_eq!(erased, [true, true, false, false]);
+        let first = |of: &Namespace| state.first_removal(of).unwrap();
+        assert_eq!(first(&maria), Some(stones[0].at));
+        assert_eq!(first(&Namespace::parse("user:nobody").unwrap()), None);
     }
 
     #[test]

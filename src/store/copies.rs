@@ -204,6 +204,10 @@ pub struct CopiedPoints {
     pub files: Vec<CopiedFile>,
     /// What was counted in the copy.
     pub count: Count,
+    /// Whether a server had written the points to a new collection first: then nothing is in the files that had been
+    /// removed before. A server's snapshot of the collection itself has that, too, as long as the server keeps it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub written_anew: bool,
     /// What the backend needs to make the place anew, and a person may want to know: the configuration of the
     /// collection, its aliases, the nodes. Never compared byte by byte.
     pub place: serde_json::Value,
@@ -229,6 +233,16 @@ pub trait PointCopies: Send {
     ///
     /// When the copy is not whole, or a stop was requested.
     fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError>;
+
+    /// The same without what had been removed before, where the backend would copy that, too, and can write the points anew:
+    /// [`CopiedPoints::written_anew`] says whether it did.
+    ///
+    /// # Errors
+    ///
+    /// As [`PointCopies::copy_to`].
+    fn copy_anew_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
+        self.copy_to(folder)
+    }
 
     /// Whether the points are in the copy of the rows, which has to be whole before they are counted.
     fn is_in_rows(&self) -> bool {

@@ -164,6 +164,7 @@ fn begun_tenants(backend: Backend) -> Case {
 
 /// The scenario in which a point is certainly reached; `None` on a backend that has no such step, and for those that other
 /// modules disturb.
+#[expect(clippy::too_many_lines, reason = "a line for each point")]
 fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
     use Failpoint as F;
     Some(match point {
@@ -232,6 +233,8 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         | F::PairBegun
         | F::CopySynced
         | F::RowsCopied
+        | F::AnewMade
+        | F::AnewWritten
         | F::PointsCopied
         | F::ManifestWritten
         | F::PairPublished

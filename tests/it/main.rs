@@ -25,6 +25,7 @@ mod duplicates;
 mod entities;
 mod evaluate;
 mod forget;
+mod forget_server;
 mod frameworks;
 mod guard;
 mod init;

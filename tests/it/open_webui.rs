@@ -533,6 +533,46 @@ fn pairs_hold_every_collection() {
     assert!(now == erased.1, "{restored:#?}");
 }
 
+/// What a user said is in no file of the pair that is taken once he is forgotten, and the others' collections are.
+#[test]
+fn a_pair_of_every_collection_is_without_the_words_of_who_is_forgotten() {
+    let ddl = presets::find("open-webui-collections").unwrap().ddl;
+    let site = Site::new("webui.db", ddl, "open-webui-collections", "");
+    for of in 0..3 {
+        add_user(&site, of);
+        site.collection(&own(of), &[]);
+        let mut points = memories(&site, of, 6, None, false);
+        for (_, payload) in &mut points {
+            payload["word"] = json!(format!("zanzibar{of}"));
+        }
+        site.put(&own(of), &points);
+    }
+    let shelf = |text: &str| {
+        let files = crate::support::files(&site.path("snapshots")).into_values();
+        let holds = |bytes: &Vec<u8>| bytes.windows(text.len()).any(|it| it == text.as_bytes());
+        files.filter(holds).count()
+    };
+    let before = site.points();
+    let _ = site.run(&["snapshot", "now"]).expect(0);
+    assert_eq!(shelf("zanzibar0"), 1);
+    let owner = format!("user:{}", user(0));
+    let done = site.run(&["forget", &owner, "--snapshots", "--yes", "--json"]);
+    let store = &done.objects("certificate")[0]["stores"][0];
+    assert_eq!(done.code, Some(0), "{store:#}");
+    let count = |of: usize| shelf(&format!("zanzibar{of}"));
+    assert_eq!([0, 1, 2].map(count), [0, 1, 1], "{store:#}");
+    let new = store["new_pair"].as_str().unwrap();
+    site.run(&["snapshot", "verify", new]).expect(0);
+    assert_eq!(site.points().len(), before.len(), "a collection was left");
+    site.run(&["snapshot", "restore", new]).expect(0);
+    let mut expected = before;
+    expected.get_mut(&own(0)).unwrap().clear();
+    assert!(site.points() == expected);
+    let on_server = crate::support::files(site.peer.dir()).into_values();
+    let holds = |bytes: &Vec<u8>| bytes.windows(9).any(|it| it == b"zanzibar0");
+    assert_eq!(on_server.filter(|bytes| holds(bytes)).count(), 0);
+}
+
 /// Figures for many tenants: a night with few files open and little memory, and how long it takes.
 fn measure(site: &Site, what: &str) {
     site.night().expect(0);

@@ -2,7 +2,7 @@
 //!
 //! What does not need a fault holds on a real server too, see [`url`] and [`rest_url`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -31,6 +31,7 @@ use uuid::Uuid;
 use crate::support::qdrant::{block_on, client_of, rest_url, url};
 use crate::support::{DAY, Points, World, now};
 
+mod anew;
 mod cluster;
 mod failures;
 mod shared;

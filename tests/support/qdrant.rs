@@ -8,7 +8,8 @@ use qdrant_client::Qdrant;
 use qdrant_client::qdrant::vectors_output::VectorsOptions;
 use qdrant_client::qdrant::{
     CreateCollectionBuilder, CreateFieldIndexCollectionBuilder, Distance, FieldType, PointStruct,
-    ScrollPointsBuilder, UpsertPointsBuilder, VectorParamsBuilder,
+    PointsIdsList, ScrollPointsBuilder, SetPayloadPointsBuilder, UpsertPointsBuilder,
+    VectorParamsBuilder,
 };
 use qdrant_peer::Peer;
 use tokio::runtime::Runtime;
@@ -31,6 +32,11 @@ pub fn rest_url() -> String {
         Some(_) => rest.expect("HYPNOS_TEST_QDRANT_REST beside HYPNOS_TEST_QDRANT_URL"),
         None => PEER.rest_url(),
     }
+}
+
+/// Whether it is a server that somebody named.
+pub fn is_real() -> bool {
+    real_server("HYPNOS_TEST_QDRANT_URL").is_some()
 }
 
 fn real_server(variable: &str) -> Option<String> {
@@ -107,6 +113,26 @@ impl Collection {
             let upsert = UpsertPointsBuilder::new(&self.name, points).wait(true);
             block_on(client_of(&self.url).upsert_points(upsert)).expect("upsert");
         }
+    }
+
+    /// The other collections whose names begin with the name of this one.
+    pub fn beside(&self) -> Vec<String> {
+        let listed = block_on(client_of(&self.url).list_collections()).expect("collections");
+        let names = listed.collections.into_iter().map(|found| found.name);
+        names
+            .filter(|name| name.starts_with(&self.name) && *name != self.name)
+            .collect()
+    }
+
+    /// Adds a text to the payload of a point.
+    pub fn say(&self, id: &Uuid, text: &str) {
+        let payload = qdrant_client::Payload::try_from(serde_json::json!({"text": text}));
+        let set = SetPayloadPointsBuilder::new(&self.name, payload.expect("payload"))
+            .points_selector(PointsIdsList {
+                ids: vec![id.to_string().into()],
+            })
+            .wait(true);
+        block_on(client_of(&self.url).set_payload(set)).expect("set the payload");
     }
 
     pub fn all(&self) -> BTreeMap<Uuid, Point> {

@@ -255,6 +255,7 @@ fn safety_pair(request: Request<'_>) -> Result<Option<String>, SnapshotError> {
                 purpose: Purpose::Safety,
                 run: request.run,
                 now: request.now,
+                is_anew: false,
                 cx,
             })
         })?;

@@ -71,6 +71,13 @@ fn every_node_with_a_shard_is_copied_and_named() {
     assert_eq!(nodes.second.calls_of("Rest/CreateSnapshot"), 1);
     assert_eq!(other.snapshots(&scene.name), 0);
     scene.is_clean("after the copy of a cluster");
+    // Where the shards of a new collection would be put is not known: those that there are are copied.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let anew = scene.copies().copy_anew_to(elsewhere.path()).unwrap();
+    assert!(!anew.written_anew);
+    assert_eq!((&anew.count, anew.files.len()), (&copy.count, 2));
+    assert_eq!(nodes.second.calls_of("Rest/CreateSnapshot"), 2);
+    scene.is_clean("after the second copy of a cluster");
     assert_eq!(names_in(folder.path()).len(), 2);
 
     let elsewhere = tempfile::tempdir().unwrap();
@@ -83,7 +90,7 @@ fn every_node_with_a_shard_is_copied_and_named() {
     assert_eq!(names_in(elsewhere.path()), [""; 0]);
     assert_eq!(
         nodes.first.calls_of("Rest/CreateSnapshot"),
-        1,
+        2,
         "nothing was begun"
     );
 }

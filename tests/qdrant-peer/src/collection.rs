@@ -117,9 +117,13 @@ impl Collection {
             .filter(|mode| mode.enabled == Some(true))
     }
 
-    pub(crate) fn set_strict_mode(&self, mode: StrictModeConfig) -> io::Result<()> {
+    /// Changes the config as it is reported, and saves it.
+    pub(crate) fn change_config(
+        &self,
+        change: impl FnOnce(&mut CollectionConfig),
+    ) -> io::Result<()> {
         let mut config = self.config.write().unwrap_or_else(PoisonError::into_inner);
-        config.strict_mode_config = Some(mode);
+        change(&mut config);
         save_config(&self.dir, &config)
     }
 

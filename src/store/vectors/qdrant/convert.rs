@@ -158,18 +158,58 @@ pub(super) fn is_same(a: &PointStruct, b: &PointStruct) -> bool {
     encoded_vectors(a) == encoded_vectors(b) && json(a) == json(b)
 }
 
+/// Whether two points have the same payload and the same vectors, but for what a server changes in the last digits of a
+/// vector when it normalizes and rounds it once more.
+pub(super) fn is_alike(a: &PointStruct, b: &PointStruct) -> bool {
+    let json = |point: &PointStruct| payload(point.payload.clone());
+    let (ours, theirs) = (vectors_of(a), vectors_of(b));
+    let is_near = |(name, vector): (&&str, &&Vector)| {
+        let other = theirs.get(name).and_then(|other| other.vector.as_ref());
+        matches!((&vector.vector, other), (Some(one), Some(other)) if is_near(one, other))
+    };
+    ours.len() == theirs.len() && ours.iter().all(is_near) && json(a) == json(b)
+}
+
+/// How far a number may be from what it was, as a share of it and by itself: rounding to 16 bits makes less than half of
+/// the first.
+const NEAR: (f32, f32) = (1e-3, 1e-6);
+
+fn is_near(a: &vector::Vector, b: &vector::Vector) -> bool {
+    let numbers = |a: &[f32], b: &[f32]| {
+        let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= a.abs() * NEAR.0 + NEAR.1;
+        a.len() == b.len() && a.iter().zip(b).all(is_near)
+    };
+    match (a, b) {
+        (vector::Vector::Dense(a), vector::Vector::Dense(b)) => numbers(&a.data, &b.data),
+        (vector::Vector::Sparse(a), vector::Vector::Sparse(b)) => {
+            a.indices == b.indices && numbers(&a.values, &b.values)
+        }
+        (vector::Vector::MultiDense(a), vector::Vector::MultiDense(b)) => {
+            let mut pairs = a.vectors.iter().zip(&b.vectors);
+            a.vectors.len() == b.vectors.len() && pairs.all(|(a, b)| numbers(&a.data, &b.data))
+        }
+        _ => false,
+    }
+}
+
 /// The vectors by name, each as the bytes of its message.
 fn encoded_vectors(point: &PointStruct) -> BTreeMap<&str, Vec<u8>> {
+    let vectors = vectors_of(point).into_iter();
+    vectors
+        .map(|(name, vector)| (name, vector.encode_to_vec()))
+        .collect()
+}
+
+/// The vectors by name.
+fn vectors_of(point: &PointStruct) -> BTreeMap<&str, &Vector> {
     let vectors = point.vectors.as_ref();
     match vectors.and_then(|vectors| vectors.vectors_options.as_ref()) {
         None => BTreeMap::new(),
-        Some(vectors::VectorsOptions::Vector(vector)) => {
-            BTreeMap::from([("", vector.encode_to_vec())])
-        }
+        Some(vectors::VectorsOptions::Vector(vector)) => BTreeMap::from([("", vector)]),
         Some(vectors::VectorsOptions::Vectors(named)) => named
             .vectors
             .iter()
-            .map(|(name, vector)| (name.as_str(), vector.encode_to_vec()))
+            .map(|(name, vector)| (name.as_str(), vector))
             .collect(),
     }
 }
@@ -235,4 +275,64 @@ fn kind(output: VectorOutput) -> Result<vector_output::Vector, VectorError> {
             (None, None, None) => vector_output::Vector::Dense(DenseVector { data }),
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(text: &str, named: NamedVectors) -> PointStruct {
+        PointStruct {
+            payload: HashMap::from([("text".to_owned(), text.into())]),
+            vectors: Some(named.into()),
+            ..PointStruct::default()
+        }
+    }
+
+    #[test]
+    fn points_are_alike_but_for_the_last_digits() {
+        let named = |x: f32| {
+            NamedVectors::default()
+                .add_vector("one", vec![x, -0.25])
+                .add_vector("many", vec![vec![x, 2.0], vec![3.0, -4.5]])
+                .add_vector("few", vec![(7, x), (9, 0.5)])
+        };
+        let sent = point("a", named(0.5));
+        for (other, is_expected) in [
+            (point("a", named(0.5)), true),
+            (point("a", named(0.500_2)), true),
+            (point("a", named(0.51)), false),
+            (point("a", named(-0.5)), false),
+            (point("b", named(0.5)), false),
+            (point("a", named(0.5).add_vector("more", vec![1.0])), false),
+            (
+                point("a", named(0.5).add_vector("one", vec![0.5, -0.25, 0.0])),
+                false,
+            ),
+            (
+                point("a", named(0.5).add_vector("few", vec![(7, 0.5), (8, 0.5)])),
+                false,
+            ),
+            (
+                point("a", named(0.5).add_vector("many", vec![vec![0.5, 2.0]])),
+                false,
+            ),
+            (
+                point(
+                    "a",
+                    named(0.5).add_vector("one", vec![(0, 0.5), (1, -0.25)]),
+                ),
+                false,
+            ),
+            (point("a", NamedVectors::default()), false),
+        ] {
+            assert_eq!(is_alike(&sent, &other), is_expected, "{other:?}");
+            assert_eq!(is_alike(&other, &sent), is_expected, "{other:?}");
+        }
+        let bare = PointStruct {
+            vectors: None,
+            ..point("a", NamedVectors::default())
+        };
+        assert!(is_alike(&bare, &point("a", NamedVectors::default())));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Mechanics: [`calls`] makes single calls safe (time, retries, stop), [`convert`] translates, [`read`] and [`mod@write`]
 //! put the operations of the trait together from the [`pages`] and batches that fit one message. [`snapshot`] copies
-//! whole collections, over REST.
+//! whole collections, over REST; [`anew`] writes one anew beside another.
 //!
 //! Policy: a write counts when the server says Completed and a read afterwards shows it. A point is removed when a read
 //! right before shows it as it was captured: the server has no conditional removal, so what is written between that
@@ -26,6 +26,7 @@ pub use lists::{Relist, Relisted};
 pub use pages::Page;
 pub use read::payload_of;
 
+mod anew;
 mod calls;
 pub mod catalog;
 mod convert;
@@ -62,7 +63,7 @@ pub struct QdrantVectors {
 }
 
 /// What the server says of the collection.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Schema {
     dense: BTreeMap<String, VectorParams>,
     sparse: Vec<String>,
@@ -92,15 +93,7 @@ impl QdrantVectors {
         vector: &str,
         filter: &PayloadFilter,
     ) -> Result<Self, VectorError> {
-        let name = calls.collection().to_owned();
-        let answer = calls.run("describing the collection", |client| {
-            let name = name.clone();
-            async move { client.collection_info(name).await }
-        })?;
-        let info = answer.result.ok_or_else(|| VectorError::Refused {
-            call: "describing the collection",
-            reason: "the answer is empty".to_owned(),
-        })?;
+        let info = info(&calls)?;
         let schema = Schema::from(info);
         schema.check_vector(calls.collection(), vector)?;
         Ok(Self {
@@ -171,6 +164,19 @@ impl From<CollectionInfo> for Schema {
                 .collect(),
         }
     }
+}
+
+/// What the server says of the collection at the end of a way.
+fn info(calls: &Calls) -> Result<CollectionInfo, VectorError> {
+    let name = calls.collection().to_owned();
+    let answer = calls.run("describing the collection", |client| {
+        let name = name.clone();
+        async move { client.collection_info(name).await }
+    })?;
+    answer.result.ok_or_else(|| VectorError::Refused {
+        call: "describing the collection",
+        reason: "the answer is empty".to_owned(),
+    })
 }
 
 /// Points of `bytes` each that one message holds, at least one and at most `most`.

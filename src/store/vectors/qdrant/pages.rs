@@ -52,6 +52,21 @@ impl QdrantVectors {
         self.pages(filter, &include(&keys), bytes, visit)
     }
 
+    /// Visits every point of the collection with its whole payload and every vector, page by page.
+    pub(super) fn scroll_whole(
+        &self,
+        visit: &mut dyn FnMut(Vec<RetrievedPoint>) -> Result<(), VectorError>,
+    ) -> Result<(), VectorError> {
+        let request = ScrollPoints {
+            with_payload: Some(true.into()),
+            with_vectors: Some(true.into()),
+            ..ScrollPoints::default()
+        };
+        self.answers(request, self.whole_page(), &mut |points| {
+            visit(points).map(ControlFlow::Continue)
+        })
+    }
+
     /// Goes through every page of a scroll, with this part of the payload, of so many bytes a point. What is not the
     /// store's is left out.
     fn pages(
@@ -61,14 +76,39 @@ impl QdrantVectors {
         bytes: u64,
         visit: &mut dyn FnMut(Page) -> ControlFlow<()>,
     ) -> Result<(), VectorError> {
-        let mut limit = page_of(HEAD_BYTES + bytes, LARGEST_PAGE);
-        let mut request = ScrollPoints {
-            collection_name: self.calls.collection().to_owned(),
+        let request = ScrollPoints {
             filter: convert::narrowed(filter, &self.filter),
             with_payload: Some(payload.clone()),
             with_vectors: Some(false.into()),
             ..ScrollPoints::default()
         };
+        let limit = page_of(HEAD_BYTES + bytes, LARGEST_PAGE);
+        self.answers(request, limit, &mut |points| {
+            let mut page = points
+                .into_iter()
+                .map(|point| {
+                    let id = convert::from_id(point.id.as_ref())?;
+                    Ok((id, convert::payload(point.payload)))
+                })
+                .collect::<Result<Vec<_>, VectorError>>()?;
+            page.retain(|(_, payload)| self.is_ours(payload));
+            if page.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            Ok(visit(page))
+        })
+    }
+
+    /// Makes a request for page after page, of at most `limit` points and of fewer when that is too much for a message.
+    fn answers(
+        &self,
+        mut request: ScrollPoints,
+        mut limit: usize,
+        visit: &mut dyn FnMut(Vec<RetrievedPoint>) -> Result<ControlFlow<()>, VectorError>,
+    ) -> Result<(), VectorError> {
+        self.calls
+            .collection()
+            .clone_into(&mut request.collection_name);
         loop {
             request.limit = u32::try_from(limit).ok();
             let answer = self.calls.run("scrolling points", |client| {
@@ -82,16 +122,7 @@ impl QdrantVectors {
                 }
                 answer => answer?,
             };
-            let mut page = answer
-                .result
-                .into_iter()
-                .map(|point| {
-                    let id = convert::from_id(point.id.as_ref())?;
-                    Ok((id, convert::payload(point.payload)))
-                })
-                .collect::<Result<Vec<_>, VectorError>>()?;
-            page.retain(|(_, payload)| self.is_ours(payload));
-            if !page.is_empty() && visit(page).is_break() {
+            if visit(answer.result)?.is_break() {
                 return Ok(());
             }
             match answer.next_page_offset {

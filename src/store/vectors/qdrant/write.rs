@@ -228,7 +228,7 @@ pub(super) fn completed(
 }
 
 /// Cuts points into runs of at most `bytes` each, or of one point that is larger by itself.
-fn split_by_size(points: &[PointStruct], bytes: u64) -> Vec<&[PointStruct]> {
+pub(super) fn split_by_size(points: &[PointStruct], bytes: u64) -> Vec<&[PointStruct]> {
     let mut runs = Vec::new();
     let mut start = 0;
     let mut size = 0;

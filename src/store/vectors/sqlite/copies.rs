@@ -101,6 +101,7 @@ impl PointCopies for SqliteCopies {
             version: rusqlite::version().into(),
             files,
             count,
+            written_anew: false,
             place: place.into(),
         })
     }

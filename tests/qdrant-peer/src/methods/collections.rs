@@ -86,7 +86,7 @@ pub(crate) fn create(
     Ok(DONE)
 }
 
-/// Only the strict mode can be changed.
+/// Only the strict mode can be changed, and how reads are spread, which is kept and reported and has no effect.
 pub(crate) fn update(
     store: &Store,
     request: grpc::UpdateCollection,
@@ -96,19 +96,40 @@ pub(crate) fn update(
         collection_name: request.collection_name.clone(),
         timeout: request.timeout,
         strict_mode_config: request.strict_mode_config.clone(),
+        params: request.params.as_ref().map(reads_only),
         ..Default::default()
     };
     if request != supported {
         return Err(unsupported("this change of a collection"));
     }
+    if let Some(reads) = request.params {
+        collection
+            .change_config(|config| {
+                let params = config.params.get_or_insert_default();
+                params.read_fan_out_factor =
+                    reads.read_fan_out_factor.or(params.read_fan_out_factor);
+                params.read_fan_out_delay_ms =
+                    reads.read_fan_out_delay_ms.or(params.read_fan_out_delay_ms);
+            })
+            .map_err(internal)?;
+    }
     if let Some(mode) = request.strict_mode_config {
         strict::check_supported(&mode)?;
         let old = collection.config().strict_mode_config.unwrap_or_default();
         collection
-            .set_strict_mode(strict::merged(old, &mode))
+            .change_config(|config| config.strict_mode_config = Some(strict::merged(old, &mode)))
             .map_err(internal)?;
     }
     Ok(DONE)
+}
+
+/// Of a change of the parameters, what the peer can do.
+fn reads_only(change: &grpc::CollectionParamsDiff) -> grpc::CollectionParamsDiff {
+    grpc::CollectionParamsDiff {
+        read_fan_out_factor: change.read_fan_out_factor,
+        read_fan_out_delay_ms: change.read_fan_out_delay_ms,
+        ..Default::default()
+    }
 }
 
 pub(crate) fn delete(

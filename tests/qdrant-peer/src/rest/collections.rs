@@ -31,6 +31,8 @@ pub(super) fn get(store: &Store, name: &str) -> Answer<Value> {
             "shard_number": params.shard_number,
             "replication_factor": params.replication_factor,
             "write_consistency_factor": params.write_consistency_factor,
+            "read_fan_out_factor": params.read_fan_out_factor,
+            "read_fan_out_delay_ms": params.read_fan_out_delay_ms,
         }},
         "payload_schema": payload_schema,
     }))

@@ -100,6 +100,14 @@ impl Http {
         }
     }
 
+    /// The same way, on which no stop is heard: for what has to be taken away all the same.
+    pub(super) fn undisturbed(&self) -> Self {
+        Self {
+            stop: Stop::default(),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn base(&self) -> &str {
         &self.base
     }

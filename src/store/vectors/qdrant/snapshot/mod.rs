@@ -1,25 +1,28 @@
 //! Whole copies of a collection: Qdrant's own snapshots, fetched and put back over REST.
 //!
 //! Mechanics: [`http`] makes requests, [`server`] the calls of one node, [`cluster`] finds the nodes that hold the
-//! collection. A copy is counted by recovering it into a temporary collection, `NAME-hypnos-verify`, since nothing but
-//! a server can open it. A copy that is put back goes to `NAME-hypnos-TAG` first. What makes that the live one depends
-//! on the configured name: an alias is moved in one request; a collection is replaced by a snapshot of the new one,
-//! which the server unpacks before it touches anything. Where others have points in it, too, it is changed point by
-//! point, see [`shared`].
+//! collection. A server's snapshot has what was removed, too, as long as the server keeps it: one without is made of a
+//! collection that was written anew, `NAME-hypnos-anew`, see [`anew`]. A copy is counted by recovering it into a temporary
+//! collection, `NAME-hypnos-verify`, since nothing but a server can open it. A copy that is put back goes to
+//! `NAME-hypnos-TAG` first. What makes that the live one depends on the configured name, see [`switching`]: an alias is
+//! moved in one request; a collection is replaced by a snapshot of the new one, which the server unpacks before it touches
+//! anything. Where others have points in it, too, it is changed point by point, see [`shared`].
 //!
 //! Policy: every collection whose name is made here may be removed by name, unless an alias leads to it; no other is
 //! ever removed, except the one that an alias was moved away from, which is marked by an alias of its own
 //! (`NAME-hypnos-TAG-old`) and stays when anything else leads to it. A collection that was changed since the restore began
-//! stays in any case: where an alias was moved away from it, under its name, else as a copy, `NAME-hypnos-TAGn-old`. The server's own copy of a snapshot is removed as
-//! soon as it was fetched, also after a failure; one that a killed run left cannot be told from an operator's, and stays.
+//! stays in any case: where an alias was moved away from it, under its name, else as a copy, `NAME-hypnos-TAGn-old`. The
+//! server's own copy of a snapshot is removed as soon as it was fetched, also after a failure; one that a killed run left
+//! cannot be told from an operator's, and stays.
 //!
+//! [`anew`]: self::anew
+//! [`switching`]: self::switching
 //! [`http`]: self::http
 //! [`server`]: self::server
 //! [`cluster`]: self::cluster
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -30,20 +33,21 @@ use crate::clock::Timestamp;
 use crate::config;
 use crate::stop::Stop;
 use crate::store::copies::{
-    CopiedFile, CopiedPoints, CopyError, Count, IdSet, Keep, PointCopies, Switched, count_points,
+    CopiedFile, CopiedPoints, CopyError, Count, Keep, PointCopies, Switched, count_points,
 };
 use crate::store::sqlite::Access;
-use crate::store::vectors::qdrant::QdrantVectors;
-use crate::store::vectors::qdrant::read::single_text;
-use crate::store::vectors::{self, VectorError, payload};
+use crate::store::vectors::{self, VectorError};
+use anew::ANEW;
 use cluster::Node;
 use http::{Ask, Http, Patience};
 use server::{Server, Upload};
 
+mod anew;
 mod cluster;
 mod http;
 mod server;
 mod shared;
+mod switching;
 mod tenants;
 
 pub use tenants::TenantCopies;
@@ -69,9 +73,6 @@ const VERIFY: &str = "verify";
 /// What the `backend` of a copy says.
 const BACKEND: &str = "qdrant";
 
-/// How many states of the live collection one restore may keep.
-const ATTEMPTS: u8 = 16;
-
 /// What stands between the name of a collection and the tag of a copy of it.
 const COPY: &str = "-hypnos-";
 
@@ -85,7 +86,7 @@ pub(super) fn is_copy(name: &str) -> bool {
     let is_tag = |tag: &str| {
         let tag = tag.strip_suffix("-old").unwrap_or(tag);
         let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-        tag == VERIFY || (!tag.is_empty() && tag.chars().all(is_hex))
+        [VERIFY, ANEW].contains(&tag) || (!tag.is_empty() && tag.chars().all(is_hex))
     };
     name.rsplit_once(COPY).is_some_and(|(_, tag)| is_tag(tag))
 }
@@ -113,16 +114,6 @@ struct Place {
     nodes: Vec<Node>,
 }
 
-/// What the configured name is.
-enum Live {
-    /// A collection.
-    Collection,
-    /// An alias of this collection.
-    Alias(String),
-    /// Nothing on this server.
-    Nothing,
-}
-
 impl QdrantCopies {
     /// Prepares the copies of the configured collection; nothing is sent yet.
     ///
@@ -148,20 +139,6 @@ impl QdrantCopies {
     /// The name of the temporary collection of a tag.
     fn name_of(&self, tag: &str) -> String {
         copy_name(&self.config.collection, tag)
-    }
-
-    /// The alias that marks what the collection was before the switch of a tag.
-    fn marker_of(&self, tag: &str) -> String {
-        format!("{}-old", self.name_of(tag))
-    }
-
-    fn live(&self, aliases: &BTreeMap<String, String>) -> Result<Live, VectorError> {
-        let name = &self.config.collection;
-        Ok(match aliases.get(name) {
-            Some(collection) => Live::Alias(collection.clone()),
-            None if self.server.collection(name)?.is_some() => Live::Collection,
-            None => Live::Nothing,
-        })
     }
 
     /// What the collection is, and where.
@@ -220,6 +197,47 @@ impl QdrantCopies {
             Ok(_) => Err(unreachable("another node answers there".to_owned())),
             Err(VectorError::Interrupted) => Err(VectorError::Interrupted),
             Err(error) => Err(unreachable(error.to_string())),
+        }
+    }
+
+    /// Copies the live collection, written anew if that is wanted and can be.
+    fn copy(&self, folder: &Path, is_anew_wanted: bool) -> Result<CopiedPoints, CopyError> {
+        let version = self.server.version()?;
+        let mut place = self.place()?;
+        // A killed run may have left one.
+        self.remove(&self.name_of(ANEW))?;
+        let written = if is_anew_wanted {
+            self.copy_anew(&mut place, folder)?
+        } else {
+            None
+        };
+        let written_anew = written.is_some();
+        let (files, count) = match written {
+            Some(copied) => copied,
+            None => self.copy_as_it_is(&place, folder)?,
+        };
+        Ok(CopiedPoints {
+            backend: BACKEND.to_owned(),
+            version,
+            files,
+            count,
+            written_anew,
+            place: json!(place),
+        })
+    }
+
+    fn copy_as_it_is(
+        &self,
+        place: &Place,
+        folder: &Path,
+    ) -> Result<(Vec<CopiedFile>, Count), CopyError> {
+        let files = self.fetch(&place.collection, &place.nodes, folder)?;
+        match self.count(folder, &files, &place.nodes) {
+            Ok(count) => Ok((files, count)),
+            Err(error) => {
+                remove_files(folder, &files)?;
+                Err(error)
+            }
         }
     }
 
@@ -337,77 +355,29 @@ impl QdrantCopies {
         }
     }
 
-    /// Removes a temporary collection, which must not be in use.
+    /// Removes a temporary collection, which must not be in use; also after a stop was requested.
     fn remove(&self, name: &str) -> Result<(), CopyError> {
-        let aliases = self.server.aliases()?;
+        let server = self.server.undisturbed();
+        let aliases = server.aliases()?;
         let in_use = aliases
             .iter()
             .find(|(alias, collection)| *alias == name || *collection == name);
         match in_use {
-            None => Ok(self.server.remove_collection(name)?),
+            None => Ok(server.remove_collection(name)?),
             Some((alias, collection)) => Err(CopyError::Foreign(format!(
                 "{name:?} is to be removed, but the alias {alias:?} leads to {collection:?}"
             ))),
         }
     }
-
-    /// Moves the configured alias to the collection of a tag, and marks the one it led to unless that is kept, all at
-    /// once.
-    fn move_alias(&self, from: &str, tag: &str, keep_old: bool) -> Result<(), VectorError> {
-        let (alias, to, marker) = (
-            &self.config.collection,
-            self.name_of(tag),
-            self.marker_of(tag),
-        );
-        let mut actions = vec![
-            json!({"delete_alias": {"alias_name": alias}}),
-            json!({"create_alias": {"alias_name": alias, "collection_name": to}}),
-        ];
-        if !keep_old {
-            actions.push(json!({"create_alias": {"alias_name": marker, "collection_name": from}}));
-        }
-        self.server.change_aliases(&actions)
-    }
-
-    /// Removes what the marker of a tag leads to, unless something else leads there, and the marker.
-    fn remove_old(&self, tag: &str) -> Result<(), VectorError> {
-        let marker = self.marker_of(tag);
-        let aliases = self.server.aliases()?;
-        let Some(old) = aliases.get(&marker) else {
-            return Ok(());
-        };
-        let is_needed = aliases
-            .iter()
-            .any(|(alias, collection)| *alias != marker && collection == old);
-        if !is_needed && *old != self.config.collection {
-            // Its aliases go with it, the marker too.
-            self.server.remove_collection(old)?;
-            return Ok(());
-        }
-        let actions = [json!({"delete_alias": {"alias_name": marker}})];
-        self.server.change_aliases(&actions)
-    }
 }
 
 impl PointCopies for QdrantCopies {
     fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
-        let version = self.server.version()?;
-        let place = self.place()?;
-        let files = self.fetch(&place.collection, &place.nodes, folder)?;
-        let count = match self.count(folder, &files, &place.nodes) {
-            Ok(count) => count,
-            Err(error) => {
-                remove_files(folder, &files)?;
-                return Err(error);
-            }
-        };
-        Ok(CopiedPoints {
-            backend: BACKEND.to_owned(),
-            version,
-            files,
-            count,
-            place: json!(place),
-        })
+        self.copy(folder, false)
+    }
+
+    fn copy_anew_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
+        self.copy(folder, true)
     }
 
     fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError> {
@@ -449,65 +419,11 @@ impl PointCopies for QdrantCopies {
     }
 
     fn mark(&self) -> Result<Value, CopyError> {
-        match self.live(&self.server.aliases()?)? {
-            Live::Nothing => Ok(Value::Null),
-            Live::Alias(_) | Live::Collection => self.mark_of(&self.config.collection),
-        }
+        self.mark_live()
     }
 
     fn switch(&self, tag: &str, was: &Value, keep: Keep) -> Result<Switched, CopyError> {
-        let staged = self.name_of(tag);
-        let live = self.live(&self.server.aliases()?)?;
-        if matches!(&live, Live::Alias(collection) if *collection == staged) {
-            return Ok(Switched::Before);
-        }
-        if self.server.collection(&staged)?.is_none() {
-            return match live {
-                // Nothing but `discard` removes it, which comes after the switch.
-                Live::Collection => Ok(Switched::Before),
-                Live::Alias(_) if self.is_shared() => Ok(Switched::Before),
-                Live::Alias(_) | Live::Nothing => Err(VectorError::Missing {
-                    what: format!("collection {staged:?}"),
-                }
-                .into()),
-            };
-        }
-        let now = match self.mark() {
-            // What is damaged is put back on request.
-            Err(error) if keep == Keep::Always && !error.is_interruption() => Value::Null,
-            now => now?,
-        };
-        let is_changed = !now.is_null() && now != *was;
-        let is_moved = matches!(live, Live::Alias(_)) && !self.is_shared();
-        if is_changed && !is_moved && now == self.mark_of(&staged)? {
-            // It was done, and not confirmed.
-            return Ok(Switched::Before);
-        }
-        let name = &self.config.collection;
-        let is_kept = keep.decide(is_changed, format_args!("collection {name:?}"))?;
-        match live {
-            Live::Alias(from) if is_moved => {
-                self.move_alias(&from, tag, is_kept)?;
-                Ok(kept(is_changed, &from))
-            }
-            Live::Nothing => {
-                self.replace(&staged, name, tag)?;
-                Ok(Switched::Now)
-            }
-            Live::Alias(_) | Live::Collection => {
-                let aside = if is_changed {
-                    self.keep_aside(tag)?
-                } else {
-                    String::new()
-                };
-                if self.is_shared() {
-                    self.replace_own(tag)?;
-                } else {
-                    self.replace(&staged, name, tag)?;
-                }
-                Ok(kept(is_changed, &aside))
-            }
-        }
+        self.switch_over(tag, was, keep)
     }
 
     fn discard(&self, tag: &str) -> Result<(), CopyError> {
@@ -517,89 +433,6 @@ impl PointCopies for QdrantCopies {
             return Ok(());
         }
         self.remove(&staged)
-    }
-}
-
-impl QdrantCopies {
-    /// Sees that what was staged can take the place of the live points.
-    fn check_staged(&self, tag: &str) -> Result<(), CopyError> {
-        let live = self.live(&self.server.aliases()?)?;
-        if self.is_shared() && !matches!(live, Live::Nothing) {
-            self.check_fits(tag)?;
-        }
-        Ok(())
-    }
-
-    /// The store's points of a collection, without their vectors: a vector is derived from what is in the payload.
-    fn mark_of(&self, collection: &str) -> Result<Value, CopyError> {
-        let key = &self.vectors.namespace_key;
-        let points = QdrantVectors::connect(&self.config_of(collection), key, self.stop.clone())?;
-        let (mut total, mut set) = (0_u64, IdSet::default());
-        points.payloads(&mut |page| {
-            for (id, payload) in page {
-                if self.is_of_others(&payload) {
-                    continue;
-                }
-                let mut payload = Value::Object(payload);
-                payload.sort_all_objects();
-                set.add(&format!("{id} {payload}"));
-                total += 1;
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(json!({"total": total, "points": set}))
-    }
-
-    /// Whether a point is of another kind than memories are.
-    fn is_of_others(&self, payload: &serde_json::Map<String, Value>) -> bool {
-        let value = single_text(payload::lookup(payload, &self.vectors.namespace_key));
-        let value = value.filter(|value| !value.is_empty());
-        let spelling = self.vectors.spelling.as_ref();
-        matches!((spelling, value), (Some(spelling), Some(value)) if spelling.read(value).is_none())
-    }
-
-    /// Copies the live collection to one of its own, which stays, and answers its name. What an earlier attempt kept is
-    /// another state of it, and stays, too.
-    fn keep_aside(&self, tag: &str) -> Result<String, CopyError> {
-        let aliases = self.server.aliases()?;
-        let name = &self.config.collection;
-        let live = aliases.get(name).unwrap_or(name);
-        for attempt in 0..ATTEMPTS {
-            let aside = self.marker_of(&format!("{tag}{attempt:x}"));
-            if self.server.collection(&aside)?.is_none() {
-                self.replace(live, &aside, tag)?;
-                return Ok(aside);
-            }
-        }
-        Err(CopyError::Foreign(format!(
-            "{ATTEMPTS} copies of {name:?} were kept: remove those that nobody needs"
-        )))
-    }
-
-    /// Makes a collection, which is no alias, what another one is.
-    fn replace(&self, from: &str, into: &str, tag: &str) -> Result<(), CopyError> {
-        let name = format!("hypnos-{tag}.snapshot");
-        let nodes = self.nodes(from)?;
-        let copied: Vec<&Node> = nodes.iter().filter(|node| node.copied).collect();
-        if copied.len() > 1 {
-            return Err(CopyError::Foreign(format!(
-                "the collection {into:?} is spread over {} nodes and cannot be replaced in one step; make its name an alias",
-                copied.len()
-            )));
-        }
-        let server = match copied.first() {
-            Some(node) => self.server_of(node.peer_id, &node.uri)?,
-            None => self.server.clone(),
-        };
-        server.replace(from, into, &name)
-    }
-}
-
-fn kept(is_changed: bool, collection: &str) -> Switched {
-    if is_changed {
-        Switched::Kept(format!("collection {collection:?}"))
-    } else {
-        Switched::Now
     }
 }
 

@@ -63,6 +63,13 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// The same node, whose calls are not given up when a stop is requested.
+    pub(super) fn undisturbed(&self) -> Self {
+        Self {
+            http: self.http.undisturbed(),
+        }
+    }
+
     pub(super) fn version(&self) -> Result<String, VectorError> {
         let call = "asking the version";
         let answer = self

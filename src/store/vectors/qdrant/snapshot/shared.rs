@@ -25,7 +25,7 @@ const BATCH: usize = 500;
 impl QdrantCopies {
     /// Whether points of others may be in the collection.
     pub(super) fn is_shared(&self) -> bool {
-        !self.config.filter.is_empty() || self.vectors.spelling.is_some()
+        self.vectors.is_collection_shared()
     }
 
     /// Refuses a staged collection whose points do not fit into the live one.

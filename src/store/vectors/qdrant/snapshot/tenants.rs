@@ -27,6 +27,9 @@ pub struct TenantCopies {
     stop: Stop,
 }
 
+/// How one collection is copied.
+type How = fn(&QdrantCopies, &Path) -> Result<CopiedPoints, CopyError>;
+
 /// What is recorded of one collection.
 #[derive(Debug, Serialize, Deserialize)]
 struct Part {
@@ -95,8 +98,9 @@ impl TenantCopies {
         namespace: &str,
         collection: &str,
         folder: &Path,
-    ) -> Result<(String, Part), CopyError> {
-        let mut copied = self.of(collection)?.copy_to(folder)?;
+        how: How,
+    ) -> Result<(bool, String, Part), CopyError> {
+        let mut copied = how(&self.of(collection)?, folder)?;
         for (number, file) in copied.files.iter_mut().enumerate() {
             let name = format!("points-{}-{number}.snapshot", index + 1);
             fs::rename(folder.join(&file.name), folder.join(&name))
@@ -112,23 +116,24 @@ impl TenantCopies {
             count,
             place: copied.place,
         };
-        Ok((copied.version, part))
+        Ok((copied.written_anew, copied.version, part))
     }
-}
 
-impl PointCopies for TenantCopies {
-    fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
+    /// Copies each collection.
+    fn copy_all(&self, folder: &Path, how: How) -> Result<CopiedPoints, CopyError> {
         let mut copy = CopiedPoints {
             backend: BACKEND.to_owned(),
             version: String::new(),
             files: Vec::new(),
             count: Count::default(),
+            written_anew: true,
             place: Value::Null,
         };
         let mut parts = Vec::new();
         for (index, (namespace, name)) in self.collections(&self.vectors)?.iter().enumerate() {
-            match self.copy_one(index, namespace, name, folder) {
-                Ok((version, part)) => {
+            match self.copy_one(index, namespace, name, folder, how) {
+                Ok((written_anew, version, part)) => {
+                    copy.written_anew &= written_anew;
                     copy.version = version;
                     copy.files.extend(part.files.iter().cloned());
                     copy.count.add_all(&part.count, namespace);
@@ -142,6 +147,16 @@ impl PointCopies for TenantCopies {
         }
         copy.place = json!(parts);
         Ok(copy)
+    }
+}
+
+impl PointCopies for TenantCopies {
+    fn copy_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
+        self.copy_all(folder, PointCopies::copy_to)
+    }
+
+    fn copy_anew_to(&self, folder: &Path) -> Result<CopiedPoints, CopyError> {
+        self.copy_all(folder, PointCopies::copy_anew_to)
     }
 
     fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError> {
@@ -231,6 +246,7 @@ impl Part {
             version: of.version.clone(),
             files: self.files.clone(),
             count: self.count.clone(),
+            written_anew: of.written_anew,
             place: self.place.clone(),
         }
     }
