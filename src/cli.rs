@@ -325,6 +325,12 @@ pub enum SnapshotVerb {
         #[arg(long)]
         without_state: bool,
     },
+    /// Give up a restore that was cut off, as long as it has replaced nothing
+    Cancel {
+        /// The store [default: the only one]
+        #[arg(long, value_name = "STORE")]
+        store: Option<String>,
+    },
     /// Read pairs again to the last byte, and count what is in them
     Verify {
         /// The pair [default: all of them]

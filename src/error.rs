@@ -223,6 +223,7 @@ fn exit_of(error: &SnapshotError) -> Exit {
         | SnapshotError::OtherStore(_)
         | SnapshotError::Foreign(_)
         | SnapshotError::StateLost { .. }
+        | SnapshotError::TooLate { .. }
         | SnapshotError::Half {
             source: CopyError::InUse { .. } | CopyError::Changed(_),
             ..

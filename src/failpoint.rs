@@ -160,6 +160,7 @@ failpoints! {
     RestoreStaged = "restore.staged",
     RestoreCleaned = "restore.cleaned",
     RestoreDecided = "restore.decided",
+    RestoreGivenUp = "restore.given_up",
     SwapBefore = "swap.before",
     SwapDone = "swap.done",
     RestoreSwitched = "restore.switched",

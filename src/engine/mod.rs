@@ -41,7 +41,7 @@ mod run;
 mod skip;
 mod verdict;
 
-pub use pairs::{How, restore, take_now};
+pub use pairs::{How, give_up_restore, restore, take_now};
 pub use skip::skip;
 
 pub(crate) use journal::{injected, state_failure};

@@ -1,5 +1,6 @@
 //! Pairs that a person asks for.
 
+use super::journal::lock;
 use super::{Options, by_hand};
 use crate::apply::Job;
 use crate::config::{self, Backend, Config};
@@ -7,7 +8,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::pass::{Cx, PassName};
 use crate::snapshot::manifest::Purpose;
-use crate::snapshot::restore::{self, Request, Restored};
+use crate::snapshot::restore::{self, GivenUp, Request, Restored};
 use crate::snapshot::{Manifest, Order, Pair, SnapshotError, take};
 use crate::state::StateDir;
 use crate::store::Stores;
@@ -129,6 +130,22 @@ fn put_back(
             Failure::from(&error).while_doing("restore the pair")
         })
     })
+}
+
+/// Gives up a restore of a store that was cut off, as long as nothing was replaced.
+///
+/// # Errors
+///
+/// When another run holds the lock, or a part of the store is replaced already: then the next run finishes it.
+pub fn give_up_restore(
+    config: &Config,
+    store: &config::Store,
+    options: &Options,
+    cx: &Cx<'_>,
+) -> Result<GivenUp, Failure> {
+    let dir = StateDir::new(&config.state_dir, &store.name);
+    let _lock = lock(&dir, options)?;
+    restore::give_up(config, store, *cx).map_err(|error| Failure::from(&error))
 }
 
 /// Whether the points are on a server that does not answer.

@@ -112,6 +112,12 @@ pub enum SnapshotError {
         /// Why.
         source: Box<SnapshotError>,
     },
+    /// A restore that is to be given up has replaced something already, or may have.
+    #[error("give up the restore of pair {pair}: a part of the store is replaced already")]
+    TooLate {
+        /// The pair.
+        pair: String,
+    },
     /// The pair is not what it should be.
     #[error("{0}")]
     Damaged(String),
@@ -174,6 +180,10 @@ impl SnapshotError {
             Self::Pending { .. } => Some(
                 "one half may be put back and the other not: keep the agent stopped, mend the cause, and let hypnos \
                  --run-now finish it",
+            ),
+            Self::TooLate { .. } => Some(
+                "keep the agent stopped, and let hypnos --run-now finish it; the newest safety pair of hypnos snapshot list \
+                 has what was there before: restore that then",
             ),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(
                 "does it belong to another user? run every command as the user that hypnos runs as",

@@ -308,7 +308,9 @@ fn refuse_half_restored(state: &StateDir) -> Result<(), Failure> {
             Exit::LeftOver,
             format!("open the stores: the restore of pair {pair} was cut off"),
         )
-        .with_hint("hypnos --run-now finishes it, or takes it back")),
+        .with_hint(
+            "hypnos --run-now finishes it, or takes it back; hypnos snapshot cancel gives it up where nothing was replaced yet",
+        )),
         Err(error) => Err(Failure::from(&error).while_doing("look for a restore that was cut off")),
     }
 }

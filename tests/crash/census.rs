@@ -255,6 +255,7 @@ fn home(point: Failpoint, backend: Backend) -> Option<&'static str> {
         | F::RestoreStaged
         | F::RestoreCleaned
         | F::RestoreDecided
+        | F::RestoreGivenUp
         | F::SwapBefore
         | F::SwapDone
         | F::RestoreSwitched

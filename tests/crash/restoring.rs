@@ -166,12 +166,17 @@ impl<S: Store> Scene<S> {
         if restore.code != expected {
             return Err(format!("{restore:#?}"));
         }
+        self.dealt_with(is_decided || action == "delay")
+    }
+
+    /// What holds once the next run has dealt with what is left of a restore.
+    fn dealt_with(&self, is_new: bool) -> Verdict<()> {
         let next = self.store.run(&["--run-now", "--only", "ttl,orphans"]);
         if next.code != Some(0) {
             return Err(format!("the next run: {next:#?}"));
         }
         let now = self.store.whole();
-        let (wanted, which) = match is_decided || action == "delay" {
+        let (wanted, which) = match is_new {
             true => (&self.new, "new"),
             false => (&self.old, "old"),
         };
@@ -261,4 +266,54 @@ fn a_restore_of_tenants_leaves_the_old_store_or_the_new_one() {
 #[test]
 fn a_restore_of_points_that_are_rows_leaves_the_old_store_or_the_new_one() {
     every_step("points that are rows", points::store);
+}
+
+/// Disturbs every step of giving up a restore that is decided.
+fn every_step_of_giving_up<S: Store>(kind: &str, store: impl Fn() -> S + Sync) {
+    let decided = || {
+        let scene = Scene::new(store());
+        let killed = scene.restore("restore.decided=return(kill)");
+        assert_eq!(killed.code, None, "{killed:#?}");
+        scene
+    };
+    let cancel = |scene: &Scene<S>, failpoints: &str| {
+        let mut command = scene.store.command(&["snapshot", "cancel"]);
+        Output::of(command.env("FAILPOINTS", failpoints))
+    };
+    let told = told_by(&cancel(&decided(), &tell_all()).expect(0));
+    let given_up = told.iter().position(|it| *it == Failpoint::RestoreGivenUp);
+    // The journal is in its folder before that is synced.
+    let given_up = given_up.and_then(|at| {
+        let mut before = told[..at].iter();
+        before.rposition(|it| *it == Failpoint::FolderSynced)
+    });
+    let given_up = given_up.expect("it is given up");
+    let mut steps = Vec::new();
+    for (at, point) in told.iter().enumerate() {
+        let nth = told[..at].iter().filter(|it| *it == point).count();
+        steps.extend(ACTIONS.map(|action| (*point, nth, action, at >= given_up)));
+    }
+    on_threads(&steps, |(point, nth, action, is_given_up)| {
+        let failpoint = disturbance(*point, *nth, action);
+        let story = |why: String| format!("{kind}, FAILPOINTS='{failpoint}': {why}");
+        let scene = decided();
+        let cut = cancel(&scene, &failpoint);
+        if cut.code.is_none() != (*action == "kill") {
+            return Err(story(format!("{cut:#?}")));
+        }
+        let is_old = *is_given_up || *action == "delay";
+        scene.dealt_with(!is_old).map_err(story)
+    });
+    println!(
+        "giving up a restore of {kind}: disturbed at {} steps",
+        steps.len()
+    );
+}
+
+#[test]
+fn a_restore_that_is_given_up_leaves_the_old_store_or_is_still_decided() {
+    for backend in BACKENDS {
+        every_step_of_giving_up(&format!("rows, {backend:?}"), || plain(backend));
+    }
+    every_step_of_giving_up("points that are rows", points::store);
 }

@@ -700,3 +700,76 @@ fn a_pair_is_named_and_known() {
         assert_eq!(refused.code, Some(2), "{unknown}: {refused:#?}");
     }
 }
+
+fn cancel(world: &World) -> Output {
+    world.run(&["snapshot", "cancel", "--json"])
+}
+
+#[test]
+fn a_restore_is_given_up_as_long_as_nothing_was_replaced() {
+    for backend in BACKENDS {
+        let mut world = world_on(backend);
+        let pair = pair(&world);
+        upset(&mut world);
+        let before = state(&world);
+        let nothing = cancel(&world).expect(0);
+        assert_eq!(nothing.objects("given_up")[0]["pair"], json!(null));
+        for (step, was_decided) in [("restore.staged", false), ("restore.decided", true)] {
+            killed(&world, &pair, step);
+            world.run(&["check"]).expect(3);
+            let given_up = &cancel(&world).expect(0).objects("given_up")[0];
+            assert_eq!(given_up["pair"], json!(pair), "{given_up}");
+            assert_eq!(given_up["was_decided"], was_decided, "{given_up}");
+            assert_eq!(given_up["left"], json!(null), "{given_up}");
+            assert_eq!(left_overs(&world), [""; 0], "{backend:?} {step}");
+            let (resumed, run) = next(&world, 0);
+            assert_eq!(resumed, json!(null), "{run}");
+            assert_eq!(state(&world), before, "{backend:?} {step}");
+        }
+        killed(&world, &pair, "restore.switched");
+        let late = cancel(&world).expect(3);
+        let error = &late.objects("error")[0];
+        assert!(
+            error["error"].to_string().contains("replaced already"),
+            "{error}"
+        );
+        assert!(error["hint"].to_string().contains("--run-now"), "{error}");
+        let (resumed, run) = next(&world, 0);
+        assert_eq!(resumed["outcome"], "finished", "{run}");
+        assert_ne!(state(&world), before);
+    }
+}
+
+#[test]
+fn what_cannot_be_tidied_of_a_restore_that_is_given_up_is_left_to_the_next_run() {
+    let mut world = world();
+    let pair = pair(&world);
+    upset(&mut world);
+    let before = state(&world);
+    killed(&world, &pair, "restore.decided");
+    let staged = left_overs(&world);
+    let staged = staged.iter().find(|name| name.starts_with("memory.db."));
+    let staged = world.path(staged.unwrap());
+    fs::remove_file(&staged).unwrap();
+    fs::create_dir(&staged).unwrap();
+    let given_up = &cancel(&world).expect(3).objects("given_up")[0];
+    assert_eq!(given_up["was_decided"], true, "{given_up}");
+    assert!(given_up["left"].is_string(), "{given_up}");
+    fs::remove_dir(&staged).unwrap();
+    let (resumed, run) = next(&world, 0);
+    assert_eq!(resumed["outcome"], "taken_back", "{run}");
+    assert_eq!(state(&world), before);
+    assert_eq!(left_overs(&world), [""; 0]);
+}
+
+#[test]
+fn a_restore_is_given_up_only_on_the_stores_that_it_is_of() {
+    let mut world = world();
+    let pair = pair(&world);
+    killed(&world, &pair, "restore.decided");
+    world.configure("path = \"vectors.db\"", "path = \"others.db\"");
+    let refused = cancel(&world).expect(3);
+    let error = refused.objects("error")[0]["error"].to_string();
+    assert!(error.contains("other stores"), "{error}");
+    assert!(left_overs(&world).len() > 1, "it is as it was");
+}

@@ -12,7 +12,7 @@ use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::output::Out;
 use crate::pass::{Cx, Silent};
-use crate::snapshot::restore::{Restored, TakenOut};
+use crate::snapshot::restore::{GivenUp, Restored, TakenOut};
 use crate::snapshot::{Manifest, Pair, Shelf, SnapshotError, verify};
 use crate::stop::Stop;
 
@@ -40,6 +40,7 @@ pub(super) fn snapshot(
             };
             restore(&config, pair, store.as_deref(), how, global, out)
         }
+        SnapshotVerb::Cancel { store } => cancel(&config, store.as_deref(), out),
         SnapshotVerb::Verify { pair, store } => verify_all(&config, pair.as_deref(), store, out),
     }
 }
@@ -164,6 +165,43 @@ fn described(restored: &Restored) -> String {
         let _ = write!(line, "; {kept}");
     }
     line
+}
+
+/// Gives up a restore that was cut off.
+fn cancel(config: &Config, store: Option<&str>, out: &mut Out) -> Result<Exit, Failure> {
+    let store = the_store(config, store)?;
+    let stop = super::run::stop_on_signals()?;
+    let cx = Cx {
+        stop: &stop,
+        progress: &Silent,
+    };
+    let options = Options::new(clock::now(), "snapshot cancel");
+    let given_up = engine::give_up_restore(config, store, &options, &cx)?;
+    if out.json {
+        out.object("given_up", &given_up);
+    } else {
+        out.line(&told(&given_up));
+    }
+    Ok(match given_up.left {
+        Some(_) => Exit::LeftOver,
+        None => Exit::Done,
+    })
+}
+
+fn told(given_up: &GivenUp) -> String {
+    let GivenUp {
+        store, pair, left, ..
+    } = given_up;
+    let Some(pair) = pair else {
+        return format!("{store}  no restore is to be given up");
+    };
+    let left = left.as_ref().map(|why| {
+        format!("; what was staged for it could not be removed, which the next run does: {why}")
+    });
+    format!(
+        "{store}  the restore of pair {pair} is given up: nothing was replaced{}",
+        left.unwrap_or_default()
+    )
 }
 
 /// The store that is named, or the only one.

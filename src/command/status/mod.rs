@@ -289,7 +289,7 @@ fn pending_restore(dir: &StateDir, is_running: bool) -> Option<String> {
         Ok(Some(CutOff { pair, is_decided })) => Some(if is_decided {
             format!(
                 "the restore of pair {pair} is not finished: keep the agent stopped, the next run finishes it or takes \
-                 it back"
+                 it back; hypnos snapshot cancel gives it up where nothing was replaced yet"
             )
         } else {
             format!(

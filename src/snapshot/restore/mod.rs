@@ -39,7 +39,7 @@ pub mod switch;
 pub use clean::TakenOut;
 use journal::{Journal, Phase};
 use switch::End;
-pub use switch::{Resumed, resume};
+pub use switch::{GivenUp, Resumed, give_up, resume};
 
 /// What is to be put back, and how.
 #[derive(Clone, Copy)]

@@ -6,7 +6,8 @@
 //!
 //! Policy: as long as nothing was replaced, a restore that is refused or fails, or meets something that was written to
 //! since, is taken back: then nothing has happened. Once something was, the other half has to follow, and what was
-//! written to since is kept beside it. What somebody wrote to a new file stays: that is not replaced again.
+//! written to since is kept beside it. What somebody wrote to a new file stays: that is not replaced again. As long as
+//! nothing was replaced a person may give it up, too.
 
 use std::fmt;
 use std::path::Path;
@@ -82,6 +83,20 @@ impl fmt::Display for Resumed {
     }
 }
 
+/// A restore that a person gave up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GivenUp {
+    /// The store.
+    pub store: String,
+    /// The pair that is not put back; `None` when no restore was to be given up.
+    pub pair: Option<String>,
+    /// Whether it was decided: the next run would have finished it.
+    pub was_decided: bool,
+    /// Why what was staged for it could not be removed: the next run does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
 /// How the switch of a restore ended.
 pub(super) enum End {
     /// Both halves are the new ones.
@@ -108,13 +123,7 @@ pub fn resume(
     let Some(journal) = Journal::read(&state)? else {
         return Ok(None);
     };
-    let changes = Identity::of(store).changes_since(&journal.identity);
-    if !changes.is_empty() {
-        return Err(SnapshotError::Foreign(format!(
-            "a restore was cut off on other stores, and can be finished only there: {}",
-            changes.join("; ")
-        )));
-    }
+    require_same_stores(store, &journal)?;
     let copies = vectors::copies(store, cx.stop)?;
     let mut resumed = Resumed {
         store: store.name.clone(),
@@ -136,6 +145,56 @@ pub fn resume(
         End::TakenBack(error) => resumed.reason = Some(chain(&error)),
     }
     Ok(Some(resumed))
+}
+
+/// Gives up a restore that was cut off and has replaced nothing yet: the store stays what it is. Answers what it did. The
+/// caller holds the lock of the store.
+///
+/// # Errors
+///
+/// [`SnapshotError::TooLate`] when something was replaced, or may have been: the restore stays to be finished.
+pub fn give_up(
+    config: &Config,
+    store: &config::Store,
+    cx: Cx<'_>,
+) -> Result<GivenUp, SnapshotError> {
+    let state = StateDir::new(&config.state_dir, &store.name);
+    let mut given_up = GivenUp {
+        store: store.name.clone(),
+        pair: None,
+        was_decided: false,
+        left: None,
+    };
+    let Some(mut journal) = Journal::read(&state)? else {
+        return Ok(given_up);
+    };
+    require_same_stores(store, &journal)?;
+    let is_decided = journal.phase != Phase::Staging;
+    if journal.phase == Phase::Points || (is_decided && !are_rows_untouched(&journal)) {
+        return Err(SnapshotError::TooLate { pair: journal.pair });
+    }
+    // A new file that is gone would count as one that has replaced another.
+    journal.enter(Phase::Staging, &state)?;
+    hit(Failpoint::RestoreGivenUp)?;
+    let tidied = vectors::copies(store, cx.stop)
+        .map_err(SnapshotError::from)
+        .and_then(|copies| discard(&journal, copies.as_deref()))
+        .and_then(|()| Journal::remove(&state));
+    given_up.pair = Some(journal.pair);
+    given_up.was_decided = is_decided;
+    given_up.left = tidied.err().map(|error| chain(&error));
+    Ok(given_up)
+}
+
+fn require_same_stores(store: &config::Store, journal: &Journal) -> Result<(), SnapshotError> {
+    let changes = Identity::of(store).changes_since(&journal.identity);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(SnapshotError::Foreign(format!(
+        "a restore was cut off on other stores, and can be finished, or given up, only there: {}",
+        changes.join("; ")
+    )))
 }
 
 /// Makes the new places the live ones, and tidies up; or takes the restore back.
