@@ -236,6 +236,13 @@ fn name_unknown(folder: &Shelf, listing: &Listing, are_wanted: bool, erased: &mu
         let why = format!("it was not touched: {}{what_to_do}", chain(error));
         erased.remains("pair", &place(folder, &pair.name), why, are_wanted);
     }
+    for (name, error) in &listing.strange {
+        let why = format!(
+            "what is left of a pair that was never whole: {}",
+            chain(error)
+        );
+        erased.remains("pair", &place(folder, name), why, are_wanted);
+    }
 }
 
 /// Counts the pairs that can have words of it, `tainted` ones among them.

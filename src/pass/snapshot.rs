@@ -77,6 +77,12 @@ fn name_those_left_alone(listing: &Listing, plan: &mut Plan) {
             pair.name
         ));
     }
+    for (name, error) in &listing.strange {
+        plan.degraded.push(format!(
+            "what is left of a pair, {name}, is left alone: {}; remove its folder once nothing is at work in it",
+            chain(error)
+        ));
+    }
     if let Some((_, error)) = listing.foreign.last() {
         plan.degraded.push(format!(
             "pairs of other stores in the folder are left alone and never expire ({}): {}",

@@ -9,12 +9,13 @@
 //! | `manifest.json` | what the two hold, counted in the copies, and what binds them |
 //!
 //! A pair is built under a hidden name and renamed when it is whole, its manifest written last and everything synced:
-//! what has a pair's name is a pair. What a killed run left under a hidden name is dropped, never used.
+//! what has a pair's name is a pair. What a killed run of this store left under a hidden name is dropped, never used.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`manifest`] | what is written down about a pair |
 //! | [`shelf`] | the folder of a store's pairs |
+//! | `claim` | whose what was never finished is |
 //! | [`holders`] | which pairs hold memories of a namespace |
 //! | [`retention`] | which pairs are kept |
 //! | [`current`] | whether the stores are still as a pair describes them |
@@ -32,6 +33,7 @@ use crate::store::copies::CopyError;
 use crate::store::rows::RowError;
 use crate::store::vectors::VectorError;
 
+mod claim;
 pub mod current;
 pub mod holders;
 pub mod manifest;

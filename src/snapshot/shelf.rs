@@ -17,6 +17,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+use super::claim::{self, Whose};
 use super::{Manifest, SnapshotError};
 use crate::clock::Timestamp;
 use crate::config;
@@ -38,8 +39,8 @@ const AHEAD: SignedDuration = SignedDuration::from_hours(24);
 #[derive(Debug, Clone)]
 pub struct Shelf {
     folder: PathBuf,
-    store: String,
-    identity: Identity,
+    pub(super) store: String,
+    pub(super) identity: Identity,
 }
 
 /// A pair whose manifest could be read.
@@ -61,8 +62,10 @@ pub struct Listing {
     pub foreign: Vec<(Pair, SnapshotError)>,
     /// Folders with a pair's name whose manifest or files cannot be believed, and why: left alone.
     pub damaged: Vec<(String, SnapshotError)>,
-    /// What was never finished, or not dropped to the end.
+    /// What was begun for the store and never finished, or not dropped to the end.
     pub partial: Vec<String>,
+    /// The same of other stores, or of which it is not known, and why: left alone.
+    pub strange: Vec<(String, SnapshotError)>,
 }
 
 impl Listing {
@@ -132,7 +135,10 @@ impl Shelf {
         };
         for name in self.names()? {
             if is_partial(&name) {
-                listing.partial.push(name);
+                match self.whose(&self.path(&name)) {
+                    Whose::Ours | Whose::Nobodys => listing.partial.push(name),
+                    Whose::Others(error) => listing.strange.push((name, error)),
+                }
             } else if is_pair(&name) {
                 self.sort_in(name, &mut listing);
             }
@@ -146,6 +152,7 @@ impl Shelf {
         }
         listing.damaged.sort_by(|(a, _), (b, _)| a.cmp(b));
         listing.partial.sort();
+        listing.strange.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(listing)
     }
 
@@ -185,19 +192,29 @@ impl Shelf {
     ///
     /// [`SnapshotError::OtherStore`].
     pub fn require_own(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
-        let pair = &manifest.pair;
-        if manifest.store != self.store {
+        let what = format!("{} is a pair", manifest.pair);
+        self.require_same(&manifest.store, &manifest.identity, &what)
+    }
+
+    /// Refuses what is of another store than this; `what` says of what is so.
+    pub(super) fn require_same(
+        &self,
+        store: &str,
+        identity: &Identity,
+        what: &str,
+    ) -> Result<(), SnapshotError> {
+        if store != self.store {
             return Err(SnapshotError::OtherStore(format!(
-                "{pair} is a pair of store {:?}, not of {:?}",
-                manifest.store, self.store
+                "{what} of store {store:?}, not of {:?}",
+                self.store
             )));
         }
-        let changes = self.identity.changes_since(&manifest.identity);
+        let changes = self.identity.changes_since(identity);
         if changes.is_empty() {
             return Ok(());
         }
         Err(SnapshotError::OtherStore(format!(
-            "{pair} is a pair of other stores: {}",
+            "{what} of other stores: {}",
             changes.join("; ")
         )))
     }
@@ -320,9 +337,13 @@ impl Shelf {
                 number => format!("{second}-{number}"),
             };
             let folder = self.hidden(&name);
-            match DirBuilder::new().mode(0o700).create(&folder) {
-                // Another configuration uses the folder, too.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            match self.make(&folder) {
+                // Another configuration uses the folder, too: it has made this one, or dropped it while it was empty.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+                    ) && self.folder.is_dir() => {}
                 made => {
                     return made
                         .and_then(|()| durable::sync_dir(&self.folder))
@@ -333,10 +354,22 @@ impl Shelf {
         }
     }
 
+    /// Makes a folder that says for whom it is begun.
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(folder)?;
+        let claimed = self.claim(folder);
+        if claimed.is_err() {
+            // Nothing is in it that anybody needs.
+            claim::remove(folder)?;
+        }
+        claimed
+    }
+
     /// Gives a pair that is whole its name.
     pub(super) fn publish(&self, name: &str) -> Result<(), SnapshotError> {
         let (hidden, folder) = (self.path(&partial(name)), self.path(name));
-        durable::sync_dir(&hidden)
+        claim::settle(&hidden)
+            .and_then(|()| durable::sync_dir(&hidden))
             .and_then(|()| fs::rename(&hidden, &folder))
             .and_then(|()| durable::sync_dir(&self.folder))
             .map_err(SnapshotError::io(format!("publish {}", folder.display())))
@@ -359,16 +392,27 @@ impl Shelf {
             self.path(name)
         } else {
             let hidden = self.hidden(name);
-            remove_folder(&hidden).map_err(doing())?;
+            self.remove(&hidden)?;
             fs::rename(self.path(name), &hidden)
                 .and_then(|()| durable::sync_dir(&self.folder))
                 .map_err(doing())?;
             hidden
         };
         hit(Failpoint::PairDropped)?;
-        remove_folder(&hidden)
-            .and_then(|()| durable::sync_dir(&self.folder))
-            .map_err(doing())
+        self.remove(&hidden)?;
+        durable::sync_dir(&self.folder).map_err(doing())
+    }
+
+    /// Removes a hidden folder, unless another store has begun it.
+    fn remove(&self, hidden: &Path) -> Result<(), SnapshotError> {
+        let removed = match self.whose(hidden) {
+            Whose::Ours => claim::remove(hidden),
+            // Not if somebody has put something in it meanwhile.
+            Whose::Nobodys => fs::remove_dir(hidden),
+            Whose::Others(_) if !hidden.exists() => Ok(()),
+            Whose::Others(error) => return Err(error),
+        };
+        removed.map_err(SnapshotError::io(format!("drop {}", hidden.display())))
     }
 }
 
@@ -383,13 +427,6 @@ fn databases_of_points(manifest: &Manifest) -> impl Iterator<Item = &str> {
     points
         .filter(|points| points.backend == "sqlite")
         .flat_map(|points| points.files.iter().map(|file| file.name.as_str()))
-}
-
-fn remove_folder(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
 }
 
 fn partial(name: &str) -> String {

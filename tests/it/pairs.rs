@@ -47,6 +47,23 @@ impl<'a> Other<'a> {
         Output::of(&mut command)
     }
 
+    /// A capture of it that was killed: the name of what is left.
+    fn killed(&self) -> String {
+        let mut command = crate::support::hypnos();
+        command
+            .arg("--config")
+            .arg(self.world.path("b.toml"))
+            .args(["snapshot", "now"])
+            .env("FAILPOINTS", "pair.rows_copied=return(kill)");
+        let killed = Output::of(&mut command);
+        assert_eq!(killed.code, None, "{killed:#?}");
+        let names = names(self.world);
+        names
+            .into_iter()
+            .find(|name| name.starts_with('.'))
+            .unwrap()
+    }
+
     fn require_whole(&self) {
         self.run(&["snapshot", "verify", &self.pair]).expect(0);
     }
@@ -321,6 +338,55 @@ fn a_pair_with_a_link_in_it_is_damaged() {
         symlink(world.path("elsewhere"), path.parent().unwrap()).unwrap();
         world.run(&["snapshot", "verify", &pair]).expect(0);
     }
+}
+
+#[test]
+fn what_another_configuration_has_begun_is_left_and_named() {
+    let world = world();
+    let other = Other::beside(&world);
+    let begun = other.killed();
+    let inside = || crate::support::files(&shelf(&world).join(&begun));
+    let before = inside();
+    assert!(!before.is_empty());
+    for _ in 0..2 {
+        let night = world.night().expect(0);
+        let degraded = night.pass("snapshot")["degraded"].to_string();
+        assert!(degraded.contains(&begun), "{night:#?}");
+        assert!(inside() == before);
+    }
+    let list = world.run(&["snapshot", "list", "--json"]).expect(0);
+    let line = &list.objects("partial")[0];
+    assert_eq!(line["partial"], json!(begun), "{list:#?}");
+    assert!(
+        line["other_store"].to_string().contains("rows.path"),
+        "{line}"
+    );
+    let forget = ["forget", "user:ana", "--snapshots", "--yes", "--json"];
+    let forgot = world.run(&forget).expect(3);
+    assert!(forgot.stdout.contains(&begun), "{forgot:#?}");
+    assert!(inside() == before);
+    // What it has begun itself goes, and so does what is empty.
+    fs::create_dir(shelf(&world).join(".2026-01-01T00-00-00Z.partial")).unwrap();
+    other.run(&["--run-now", "--only", "snapshot"]).expect(0);
+    assert!(names(&world).iter().all(|name| !name.starts_with('.')));
+    other.require_whole();
+}
+
+#[test]
+fn what_a_killed_drop_has_left_of_a_pair_goes_with_the_next_night() {
+    let mut world = world();
+    world.configure(
+        "[[store]]",
+        "[pass.snapshot]\nkeep_daily = 1\nkeep_weekly = 0\nkeep_monthly = 0\n[[store]]",
+    );
+    world.run(&["snapshot", "now"]).expect(0);
+    age(&world, &names(&world)[0], 9);
+    world.memory("ana", now(), None);
+    let killed = world.night_with("pair.dropped=return(kill)");
+    assert_eq!(killed.code, None, "{killed:#?}");
+    assert!(names(&world).iter().any(|name| name.starts_with('.')));
+    let _ = world.night().expect(0);
+    assert!(names(&world).iter().all(|name| !name.starts_with('.')));
 }
 
 #[test]

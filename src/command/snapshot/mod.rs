@@ -88,6 +88,9 @@ fn list(config: &Config, names: &[String], out: &mut Out) -> Result<Exit, Failur
             }
             .print(out);
         }
+        for (name, error) in &listing.strange {
+            strange(&store.name, name, error, out);
+        }
         if !out.json && listing.pairs.is_empty() && listing.damaged.is_empty() {
             out.line(&format!("{}  no pair yet", store.name));
         }
@@ -310,6 +313,29 @@ fn damaged(store: &str, pair: &str, error: &SnapshotError, out: &mut Out) {
         out.object("pair", &line);
     } else {
         out.line(&format!("{store}  {pair}  {verdict}: {problem}"));
+    }
+}
+
+/// Tells of what another store has left of a pair: it is left alone.
+fn strange(store: &str, name: &str, error: &SnapshotError, out: &mut Out) {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        store: &'a str,
+        partial: &'a str,
+        other_store: String,
+    }
+    let other_store = chain(error);
+    if out.json {
+        let line = Line {
+            store,
+            partial: name,
+            other_store,
+        };
+        out.object("partial", &line);
+    } else {
+        out.line(&format!(
+            "{store}  {name}  never whole, and left alone: {other_store}"
+        ));
     }
 }
 
