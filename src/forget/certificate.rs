@@ -7,11 +7,13 @@ use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::config;
+use crate::durable;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::memory::Namespace;
 use crate::snapshot::SnapshotError;
 use crate::state::{Held, NamespaceHash};
+use crate::store::swap;
 use crate::store::traces::Trace;
 
 /// What became of each copy of a namespace, in every store.
@@ -200,6 +202,24 @@ impl Erased {
             let why = "the application's log, which can hold what its memories said: hypnos does not write it, so that the \
                        application has to erase it";
             self.remains("history", &log.path.display().to_string(), why, false);
+        }
+    }
+
+    /// Names what restores have kept aside of a file.
+    pub(super) fn kept_aside(&mut self, live: &Path) {
+        let why = "what a restore kept aside, which can have its text: hypnos does not look into it; take out what is needed, \
+                   and remove it";
+        match swap::kept_aside(live) {
+            Ok(kept) => {
+                for file in kept {
+                    self.remains("kept", &file.display().to_string(), why, false);
+                }
+            }
+            Err(error) => {
+                let folder = durable::folder_of(live).display().to_string();
+                let why = format!("whether a restore kept something aside is not known: {error}");
+                self.remains("kept", &folder, why, false);
+            }
         }
     }
 

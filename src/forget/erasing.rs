@@ -19,7 +19,7 @@ use crate::store::traces::Trace;
 use crate::store::vectors::VectorStore as _;
 use crate::view::{Sightings, View};
 
-use super::places::{entities_place, places, points_place, rows_place};
+use super::places::{entities_place, kept_aside, places, points_place, rows_place};
 use super::{Erased, Target, earlier, failed};
 
 /// How often it is looked again for what an agent wrote meanwhile: rows and points in turn.
@@ -236,7 +236,7 @@ impl Erasing<'_> {
             erased.traces(&entities_place(&self.stores.config), &traces);
         }
         erased.beyond_reach(&self.stores.config);
-        Ok(())
+        kept_aside(&self.stores.config, view, namespace, erased)
     }
 
     fn is_collection_shared(&self) -> bool {

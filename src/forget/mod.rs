@@ -41,7 +41,7 @@ mod places;
 pub use certificate::{Certificate, Copy, Erased, Remaining};
 
 use erasing::Erasing;
-use places::{entities_place, places, points_place, rows_place};
+use places::{entities_place, kept_aside, places, points_place, rows_place};
 
 /// What is to be forgotten.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +74,7 @@ pub fn foresee(
     erased.removed("points", &points_place(store), extent.points);
     erased.removed("entities", &entities_place(store), extent.entities);
     erased.beyond_reach(store);
+    kept_aside(store, &view, namespace, &mut erased)?;
     let mut first_removal = None;
     for place in places(&stores, &view, namespace)? {
         let state = stores.state.read(place.as_partition());

@@ -11,7 +11,7 @@ use crate::state::Partition;
 use crate::store::{MAIN, Stores, place};
 use crate::view::View;
 
-use super::failed;
+use super::{Erased, failed};
 
 /// A state file that may know of a namespace.
 pub(super) struct Place {
@@ -54,6 +54,24 @@ pub(super) fn places(
         per_tenant: true,
     }));
     Ok(places)
+}
+
+/// Names what restores have kept aside of the files of a namespace.
+pub(super) fn kept_aside(
+    store: &config::Store,
+    view: &View<'_>,
+    namespace: &Namespace,
+    erased: &mut Erased,
+) -> Result<(), Failure> {
+    if !store.rows.are_points() {
+        for file in erasure::files(view, namespace).map_err(|error| failed(&error))? {
+            erased.kept_aside(&file.path);
+        }
+    }
+    if let Some(Backend::Sqlite(table)) = store.vectors.as_ref().map(|it| &it.backend) {
+        erased.kept_aside(&table.path);
+    }
+    Ok(())
 }
 
 pub(super) fn rows_place(view: &View<'_>, namespace: &Namespace) -> Result<String, Failure> {

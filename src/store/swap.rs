@@ -9,9 +9,10 @@
 //! Policy: a file that somebody has written to since it was looked at is in no copy, and no rename destroys it, see
 //! [`Keep`].
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,27 @@ pub fn staged_path(live: &Path, tag: &str) -> PathBuf {
 #[must_use]
 pub fn aside_path(live: &Path, tag: &str) -> PathBuf {
     suffixed(live, ".before-", tag)
+}
+
+/// The old files of a place that restores have kept, as far as their folder can be listed.
+///
+/// # Errors
+///
+/// When it cannot.
+pub fn kept_aside(live: &Path) -> io::Result<Vec<PathBuf>> {
+    let aside = aside_path(live, "");
+    let is_tag = |tag: &[u8]| !tag.is_empty() && tag.iter().all(u8::is_ascii_hexdigit);
+    let mut kept = Vec::new();
+    for entry in fs::read_dir(durable::folder_of(live))? {
+        let path = entry?.path();
+        let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+        let before = aside.file_name().map(OsStr::as_bytes).unwrap_or_default();
+        if name.strip_prefix(before).is_some_and(is_tag) {
+            kept.push(path);
+        }
+    }
+    kept.sort();
+    Ok(kept)
 }
 
 fn suffixed(path: &Path, suffix: &str, tag: &str) -> PathBuf {

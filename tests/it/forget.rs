@@ -661,3 +661,29 @@ fn of_nobody_nothing_is_said_to_be_erased() {
     );
     assert!(!told.contains("erased user:zed"), "{told}");
 }
+
+#[test]
+fn what_a_restore_kept_aside_is_named() {
+    let world = world(Backend::Sqlite);
+    let old = pair(&world);
+    let restore = ["snapshot", "restore", &old, "--no-safety-pair"];
+    let _ = world.run(&restore);
+    let kept = |world: &World, args: &[&str]| -> Vec<String> {
+        let certificate = certificate(&world.run(args));
+        let remaining = certificate["stores"][0]["remaining"].as_array().unwrap();
+        let kept = remaining.iter().filter(|it| it["what"] == "kept");
+        kept.map(|it| it["place"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let dry = ["forget", "user:ana", "--dry-run", "--json"];
+    let named = kept(&world, &dry);
+    assert_eq!(named.len(), 2, "{named:?}");
+    for file in ["memory.db.before-", "vectors.db.before-"] {
+        assert!(named.iter().any(|it| it.contains(file)), "{named:?}");
+    }
+    assert_eq!(kept(&world, &FORGET), named);
+    for file in &named {
+        std::fs::remove_file(file).unwrap();
+    }
+    assert_eq!(kept(&world, &FORGET), [""; 0]);
+}
