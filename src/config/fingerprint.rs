@@ -13,8 +13,9 @@
 //!
 //! A list names columns (or keys of a payload) in the way a schema does: `name`, or `name type`; `?` behind it says that
 //! it may be there, `!` before it that it must not, `|` that one of several names will do; `""` asks for the table
-//! alone. What is not named may be there: newer versions add columns. Names are compared without regard to case; a payload key may be a path,
-//! `metadata.source`. `ddl` is looked for in statements without quotes, in lower case and with single spaces.
+//! alone. What is not named may be there: newer versions add columns. Names are compared without regard to case; a
+//! payload key may be a path, `metadata.source`. `ddl` is looked for in statements without quotes, in lower case and
+//! with single spaces.
 //!
 //! For a store without rows in `SQLite`, `tables` are those of the log that it keeps beside its points.
 //!

@@ -12,9 +12,9 @@
 //! # Policy
 //!
 //! Whatever a night has to find is in there on purpose and written down as data: [`planted()`] says of every expired
-//! note, ghost, duplicate, retelling, look-alike and contradiction what has to become of it. What it says is within the guard's
-//! default limits, so that the first night works; and no memory stands so near to any limit of time that a second run
-//! within twelve hours would find more.
+//! note, ghost, duplicate, retelling, look-alike and contradiction what has to become of it. What it says is within the
+//! guard's default limits, so that the first night works; and no memory stands so near to any limit of time that a
+//! second run within twelve hours would find more.
 
 mod databases;
 mod folder;

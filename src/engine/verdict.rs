@@ -43,8 +43,8 @@ pub(super) fn consent(plan: &Plan, options: &Options, first_run: bool) -> Consen
     }
 }
 
-/// Whether a store has no pair, or a newest one that is damaged, and gets one before the first removal. Where the pass that takes pairs is switched
-/// off or left out, somebody has decided to do without.
+/// Whether a store has no pair, or a newest one that is damaged, and gets one before the first removal. Where the pass
+/// that takes pairs is switched off or left out, somebody has decided to do without.
 pub(super) fn needs_first_pair(
     options: &Options,
     config: &config::Store,

@@ -1,8 +1,9 @@
 //! `ttl`: every memory whose deadline is past, and history older than it is kept.
 //!
 //! A deadline is `expires_at` where the row has one, else creation plus time to live. History is what another memory
-//! superseded, what ceased to be true, or what was soft-deleted (a tombstone, which sync may need for a while). A time that cannot be read, or is absurd, is no deadline: the memory stays
-//! and is counted. What a coarse time may mean is always read as the latest instant.
+//! superseded, what ceased to be true, or what was soft-deleted (a tombstone, which sync may need for a while). A time
+//! that cannot be read, or is absurd, is no deadline: the memory stays and is counted. What a coarse time may mean is
+//! always read as the latest instant.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

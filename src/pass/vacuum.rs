@@ -1,8 +1,9 @@
 //! `vacuum`: free pages of the databases, given back where that is worth it and safe.
 //!
 //! Worth it: more free pages than both bounds say. Safe: the disk has room for the work, nothing knows rows by numbers
-//! that VACUUM may change, no table or index needs a function that only the application has, and the agent does not stand still for longer than it may. What is worth it and not safe is
-//! refused with what to do about it; the journal mode and the log of the database are never touched.
+//! that VACUUM may change, no table or index needs a function that only the application has, and the agent does not
+//! stand still for longer than it may. What is worth it and not safe is refused with what to do about it; the journal
+//! mode and the log of the database are never touched.
 
 use std::time::Duration;
 

@@ -20,10 +20,10 @@
 //! | `manager` | what systemd is told |
 //! | `signals` | which signals mean what |
 //!
-//! Policy: one run at a time, and no night is lost: one that comes due during another run waits for its end. What fails is said and does not keep the next one from its time: a run
-//! that panics has failed; one that overstays its budget is asked to end; one that does not even do that is given up, and
-//! the watchdog of the service manager is no longer fed, so that it starts the daemon anew. The state files make that
-//! harmless.
+//! Policy: one run at a time, and no night is lost: one that comes due during another run waits for its end. What fails
+//! is said and does not keep the next one from its time: a run that panics has failed; one that overstays its budget is
+//! asked to end; one that does not even do that is given up, and the watchdog of the service manager is no longer fed,
+//! so that it starts the daemon anew. The state files make that harmless.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;

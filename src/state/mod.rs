@@ -10,7 +10,8 @@
 //! | `<tenant>.db` | the work on one tenant's row database; made only when there is something to write |
 //!
 //! The work is intents with their pre-images, tombstones and sightings. Losing a file loses undo, the queue, and who was
-//! erased, never a memory; so a file that is damaged, foreign or newer is an error that says so, and is never made anew by itself.
+//! erased, never a memory; so a file that is damaged, foreign or newer is an error that says so, and is never made anew
+//! by itself.
 //!
 //! Durability: WAL with `synchronous=FULL`, so that what a method wrote is on disk when it returns; each method is one
 //! IMMEDIATE transaction unless it says otherwise. Privacy: files are 0600 in a folder of 0700, freed bytes are

@@ -83,8 +83,8 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// When a half is away, or is not what the configuration says; to be written, when its mapping is not confirmed. A tenant's file among many is not opened here: it
-    /// fails alone, in each pass that reads it.
+    /// When a half is away, or is not what the configuration says; to be written, when its mapping is not confirmed. A
+    /// tenant's file among many is not opened here: it fails alone, in each pass that reads it.
     pub fn open(
         config: &config::Store,
         state_dir: &Path,

@@ -80,7 +80,8 @@ pub fn disk_free(path: &Path) -> Result<u64, SpaceError> {
 /// # Errors
 ///
 /// [`SpaceError::TooLong`] or [`SpaceError::Interrupted`] when it was ended early; [`SpaceError::Busy`] when another
-/// connection holds the lock; [`SpaceError::OfTheApplication`] when only the application can. Whatever the error, the database is as it was.
+/// connection holds the lock; [`SpaceError::OfTheApplication`] when only the application can. Whatever the error, the
+/// database is as it was.
 pub fn vacuum(path: &Path, limit: Duration, stop: &Stop) -> Result<u64, SpaceError> {
     let mut conn = open(path)?;
     let watch = Stopwatch::start();

@@ -18,8 +18,8 @@
 //!
 //! Double-quoted strings are off, so that a misspelt column is an error and not a text. `trusted_schema` keeps its
 //! default: the schema is the application's own, its triggers and generated columns may use its functions; of these hypnos
-//! has only those of sqlite-vec. Plans of prepared statements do not depend on what is bound to them (QPSG): they would be made anew
-//! for every row.
+//! has only those of sqlite-vec. Plans of prepared statements do not depend on what is bound to them (QPSG): they would
+//! be made anew for every row.
 
 use std::io;
 use std::path::{Path, PathBuf};

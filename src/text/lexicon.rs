@@ -6,11 +6,11 @@
 //!
 //! Policy: a file says only what is true of the language in general. `function` words carry no topic, `light` ones
 //! little, `fillers` may come and go,
-//! `indefinite` ones introduce something. `negators` differ in reach: `not` and `never` negate what follows, `none` the whole clause, `without` what
-//! stands right behind it, `implied` are verbs that deny what follows them. `qualifiers` must agree before two texts
-//! merge. `same` words count as one; of `kinds` the first of a line stands for any other; `opposites` cannot
-//! both hold: `pairs`, `against` (the first of a line and each other), `exclusive` (any two of a line). `rewording` is
-//! read by [`super::wording`].
+//! `indefinite` ones introduce something. `negators` differ in reach: `not` and `never` negate what follows, `none` the
+//! whole clause, `without` what stands right behind it, `implied` are verbs that deny what follows them. `qualifiers`
+//! must agree before two texts merge. `same` words count as one; of `kinds` the first of a line stands for any other;
+//! `opposites` cannot both hold: `pairs`, `against` (the first of a line and each other), `exclusive` (any two of a
+//! line). `rewording` is read by [`super::wording`].
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

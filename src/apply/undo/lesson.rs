@@ -2,7 +2,7 @@
 //!
 //! | taken back | remembered as |
 //! | --- | --- |
-//! | duplicates that were folded into another memory | a question about all of them that was answered `kept`: they stay apart as long as they say what they say |
+//! | duplicates that were folded into another memory | a question about all of them, answered `kept`: apart as long as they say so |
 //! | a faded memory | a question about it that was answered `kept`, which counts as a use |
 //! | the answer to a question | the question, open again |
 //!

@@ -1,9 +1,10 @@
 //! Marking memories instead of removing them, and folding one into another, conditionally.
 //!
-//! A mark is one column of the row: `valid_to`, `deleted_at`, `superseded_by` or `confirmed_at`. Folding a memory into a survivor marks
-//! it, or deletes it where the schema has no mark, and in the same savepoint carries over to the survivor how often and
-//! when the memory was used and since when it has been known (see `carry`). What is done is done once: a row that bears
-//! the mark already is not marked again, and nothing is carried over twice. Taking it back is in [`super::restore`].
+//! A mark is one column of the row: `valid_to`, `deleted_at`, `superseded_by` or `confirmed_at`. Folding a memory into
+//! a survivor marks it, or deletes it where the schema has no mark, and in the same savepoint carries over to the
+//! survivor how often and when the memory was used and since when it has been known (see `carry`). What is done is done
+//! once: a row that bears the mark already is not marked again, and nothing is carried over twice. Taking it back is in
+//! [`super::restore`].
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -2,7 +2,8 @@
 //!
 //! A [`RowStore`] is one database file, or one per tenant; each file is a [`Partition`]. A [`Reader`] reads it without
 //! leaving a trace, and every decision inside one [`Snapshot`]. A [`Writer`] changes only rows that are still exactly
-//! as they were copied. Where the points are the rows, the file is a [`mirror`] of them. What a schema cascades, hypnos removes itself: see `open` for why, `dependents` for how.
+//! as they were copied. Where the points are the rows, the file is a [`mirror`] of them. What a schema cascades, hypnos
+//! removes itself: see `open` for why, `dependents` for how.
 
 use std::collections::HashMap;
 use std::fs;

@@ -225,7 +225,8 @@ impl<'a> Comparison<'a> {
         leads(Side::A).is_some() && leads(Side::B).is_some()
     }
 
-    /// Whether words left over on either side are two of a kind or contrast with each other: tea and coffee, son and daughter.
+    /// Whether words left over on either side are two of a kind or contrast with each other: tea and coffee, son and
+    /// daughter.
     pub(crate) fn has_contrast(&self) -> bool {
         let free = |side: Side| {
             let words = self.text(side).words.iter().zip(self.links(side));

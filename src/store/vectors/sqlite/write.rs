@@ -1,8 +1,9 @@
 //! Removing points and putting them back.
 //!
 //! Mechanics: rows are looked up before the write lock is taken, and inside it removed by their key, provided that
-//! every column is as it was captured. Whatever is found under an id afterwards is left. Each transaction is IMMEDIATE and small, see [`crate::pace`]. A WAL is folded in by
-//! hypnos itself, between two transactions and after few of them: else the next commit of someone else would have to.
+//! every column is as it was captured. Whatever is found under an id afterwards is left. Each transaction is IMMEDIATE
+//! and small, see [`crate::pace`]. A WAL is folded in by hypnos itself, between two transactions and after few of them:
+//! else the next commit of someone else would have to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
