@@ -12,11 +12,12 @@
 //! | `return(tell)` | says on the log that it was come by, and goes on |
 //! | `2*off->return(kill)` | lets two pass and kills the third |
 //!
-//! Tests can move the wall clock, too ([`clock_shift`]).
+//! Tests can move the wall clock, too ([`clock_shift`]), and shorten the wait for a lock ([`patience`]).
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -241,6 +242,27 @@ pub fn clock_shift() -> SignedDuration {
         .and_then(|file| std::fs::read_to_string(file).ok())
         .and_then(|text| text.trim().parse().ok());
     SignedDuration::from_secs(seconds.unwrap_or(0))
+}
+
+/// The longest wait for the lock of a database that a test allows, in milliseconds; zero when it has said nothing.
+static PATIENCE: AtomicU64 = AtomicU64::new(0);
+
+/// Has nobody in this process wait longer than so long for the lock of a database. For tests in which nobody lets go of it.
+pub fn shorten_patience(to: Duration) {
+    let millis = u64::try_from(to.as_millis()).unwrap_or(u64::MAX);
+    PATIENCE.store(millis, Ordering::Relaxed);
+}
+
+/// How long to wait for the lock of a database: as long as that, in a build without failpoints.
+#[must_use]
+pub fn patience(usual: Duration) -> Duration {
+    if !fail::has_failpoints() {
+        return usual;
+    }
+    match PATIENCE.load(Ordering::Relaxed) {
+        0 => usual,
+        millis => usual.min(Duration::from_millis(millis)),
+    }
 }
 
 fn act(point: Failpoint, argument: &str) -> Result<(), Injected> {

@@ -29,6 +29,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::vec0;
+use crate::failpoint;
 
 /// Page cache of a writer, in KiB: keys of points are scattered over their index, which is read again and again else.
 const WRITER_CACHE_KIB: i64 = 32 * 1024;
@@ -199,7 +200,7 @@ fn connect(path: &Path, mode: OpenFlags, patience: Duration) -> rusqlite::Result
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_PRIVATE_CACHE;
     vec0::register();
     let conn = Connection::open_with_flags(path, flags)?;
-    conn.busy_timeout(patience)?;
+    conn.busy_timeout(failpoint::patience(patience))?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false)?;

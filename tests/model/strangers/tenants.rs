@@ -278,6 +278,8 @@ fn nights(
 
 fn holds(preset: &'static str) {
     let _alone = alone();
+    // Nobody lets go of a file here.
+    hypnos::failpoint::shorten_patience(std::time::Duration::from_millis(100));
     let files = [file(), file(), file(), file()];
     check(
         4,
