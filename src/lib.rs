@@ -10,7 +10,7 @@
 //!
 //! | module | concern |
 //! | --- | --- |
-//! | [`memory`], [`clock`], [`stop`] | domain types and time, no I/O |
+//! | [`memory`], [`context`], [`clock`], [`stop`] | domain types and time, no I/O |
 //! | [`config`] | what the operator wrote, valid by construction |
 //! | [`store`] | the two halves of a store: [`store::rows`] (the truth) and [`store::vectors`] (derived) |
 //! | [`state`] | hypnos' own files: lock, journal, intents, pre-images, tombstones, sightings, the queue, what was compared |
@@ -42,6 +42,7 @@ pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod context;
 pub mod demo;
 pub mod durable;
 pub mod engine;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
+use crate::context::Context;
 
 /// The id of a memory as its row store keeps it: the value *and* its storage class, since `5`, `'5'` and
 /// `x'35'` are three different keys to SQLite.
@@ -279,6 +280,8 @@ pub struct Memory {
     pub content: Option<String>,
     /// The kind of memory: `fact`, `preference` and so on.
     pub kind: Option<String>,
+    /// What else the application asks by.
+    pub context: Context,
     /// When it was first written.
     pub created_at: Moment,
     /// When it was last changed.
@@ -328,6 +331,7 @@ impl Memory {
             namespace: None,
             content: None,
             kind: None,
+            context: Context::default(),
             created_at: Moment::Absent,
             updated_at: Moment::Absent,
             last_used_at: Moment::Absent,
@@ -370,6 +374,7 @@ impl Memory {
 pub enum Role {
     Content,
     Type,
+    Context,
     CreatedAt,
     UpdatedAt,
     LastUsedAt,
@@ -396,6 +401,7 @@ impl Role {
         match self {
             Self::Content => "content",
             Self::Type => "type",
+            Self::Context => "context",
             Self::CreatedAt => "created_at",
             Self::UpdatedAt => "updated_at",
             Self::LastUsedAt => "last_used_at",

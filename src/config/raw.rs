@@ -251,6 +251,8 @@ section! {
             content,
             /// The kind of memory.
             memory_type,
+            /// What else than the owner the application asks by.
+            context,
             /// When it was first written.
             created_at,
             /// When it was last changed.

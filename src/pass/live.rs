@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use crate::clock::Timestamp;
+use crate::context::Context;
 use crate::memory::{Memory, MemoryId, Moment, Namespace, PointId, Role, Version};
 use crate::plan::{Finding, Plan};
 use crate::store::rows::{Partition, RowError, Snapshot};
@@ -20,9 +21,10 @@ use super::member::fingerprint;
 use super::ttl::{Deadline, deadline};
 
 /// What is read of each memory.
-const ROLES: [Role; 15] = [
+const ROLES: [Role; 16] = [
     Role::Content,
     Role::Type,
+    Role::Context,
     Role::CreatedAt,
     Role::UpdatedAt,
     Role::LastUsedAt,
@@ -48,6 +50,8 @@ pub(super) struct Live {
     pub(super) id: MemoryId,
     /// Its type, as it is written.
     pub(super) kind: Option<Box<str>>,
+    /// What else the application asks by.
+    pub(super) context: Context,
     /// What it says, to the letter: see [`super::member`].
     pub(super) fingerprint: Version,
     /// Its letters and digits, whatever their case, accents and spacing: those of equal texts are equal. `None` when it
@@ -86,6 +90,7 @@ impl Live {
             rank: Rank::of(&memory),
             point: Link::None,
             id: memory.id.expect("a key"),
+            context: memory.context,
             kind: memory.kind.map(String::into_boxed_str),
         }
     }
@@ -115,6 +120,11 @@ impl Rank {
     /// Whether the source of a memory is trusted less than that of another.
     pub(super) fn is_trusted_less(&self, other: &Self) -> bool {
         self.trust < other.trust
+    }
+
+    /// The order of trust alone; the greatest is trusted most.
+    pub(super) fn trust_cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.trust.total_cmp(&other.trust)
     }
 
     /// The trust, for a fingerprint.
@@ -189,6 +199,7 @@ pub(super) fn read(
             rank: Rank::of(&memory),
             point: rule.as_ref().map_or(Link::None, |rule| link(rule, &memory)),
             kind: memory.kind.map(String::into_boxed_str),
+            context: memory.context,
         };
         namespaces.entry(namespace).or_default().push(live);
         ControlFlow::Continue(())

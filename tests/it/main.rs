@@ -53,6 +53,7 @@ mod review;
 mod row_stores;
 mod rows;
 mod schema_versions;
+mod scopes;
 mod serve;
 mod shared_collection;
 mod sightings;

@@ -160,6 +160,42 @@ fn points_of_deleted_memories_go_and_those_of_paused_ones_stay() {
     assert!(site.everything() == before, "{undone:#?}");
 }
 
+/// What another application remembered is that application's, whatever the words.
+#[test]
+fn the_same_words_of_another_application_stay() {
+    let site = site();
+    let mut points = Vec::new();
+    for number in 0..25 {
+        row(
+            &site,
+            memory(number),
+            0,
+            "active",
+            now() - 30 * DAY,
+            now() - 2 * DAY,
+        );
+        points.push((
+            memory(number),
+            payload(&format!("fact {}", memory(number)), 0),
+        ));
+    }
+    for (number, app) in [(0, 0), (1, 1), (2, 0)] {
+        let change = "UPDATE memories SET content = 'likes green tea', app_id = ?1 WHERE id = ?2";
+        site.rows()
+            .execute(change, [hex(id("app", app)), hex(memory(number))])
+            .unwrap();
+        points[number].1 = payload("likes green tea", 0);
+    }
+    site.put(COLLECTION, &points);
+    let night = site.night().expect(0);
+    let left = "SELECT count(*), count(DISTINCT app_id) FROM memories WHERE content LIKE 'likes%'";
+    let left: (i64, i64) = site
+        .rows()
+        .query_row(left, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    assert_eq!(left, (2, 2), "{night:#?}");
+}
+
 /// The log of accesses tells when a memory was last used; what goes takes its rows in other tables along.
 #[test]
 fn what_nobody_has_read_for_long_fades_with_all_that_refers_to_it() {

@@ -203,6 +203,7 @@ fn roles(raw: &raw::Rows, checks: &mut Checks) -> Vec<(Role, Source)> {
     let keys = [
         (Role::Content, &raw.content, Kind::Value),
         (Role::Type, &raw.memory_type, Kind::Value),
+        (Role::Context, &raw.context, Kind::Value),
         (Role::CreatedAt, &raw.created_at, Kind::Time),
         (Role::UpdatedAt, &raw.updated_at, Kind::Time),
         (Role::LastUsedAt, &raw.last_used_at, Kind::Time),

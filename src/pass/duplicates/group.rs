@@ -1,15 +1,16 @@
 //! One group of memories that may be duplicates of each other: one namespace, one type.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::memory::{MemoryId, Namespace, Version};
+use crate::context::Context;
+use crate::memory::{MemoryId, Namespace, Role, Version};
 use crate::plan::{Action, Finding, Levels, Plan, Reason};
 use crate::state::Compared;
 use crate::store::rows::{Partition, Reader};
-use crate::text::{Analysis, Comparison, Context, Verdict, verdict};
+use crate::text::{self, Analysis, Comparison, Verdict, verdict};
 
 use super::super::crew;
 use super::super::live::{Live, Matrix};
@@ -23,6 +24,8 @@ use super::stars::{Fold, Near, stars};
 
 /// Pairs near enough to be merged that are kept in memory, at the most: eight bytes each.
 const MOST_PAIRS: usize = 4_000_000;
+/// What tells whether a member is what it was when it was first read.
+const ROLES: [Role; 3] = [Role::Content, Role::Type, Role::Context];
 /// How often two memories are compared as texts, at the most.
 const MOST_COMPARISONS: usize = 2_000_000;
 
@@ -154,6 +157,7 @@ impl Group<'_> {
                 &self.members[member as usize],
             );
             if goes.pinned
+                || !stays.context.covers(&goes.context)
                 || kept.apart(survivor, member)
                 || stays.rank.is_trusted_less(&goes.rank)
                 || !stays.deadline.outlives(goes.deadline)
@@ -164,7 +168,7 @@ impl Group<'_> {
                 return false;
             };
             let cosine = self.cosine(survivor, member);
-            let context = Context {
+            let context = text::Context {
                 #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
                 cosine: cosine.map(|cosine| cosine as f32),
                 frequencies: None,
@@ -189,12 +193,17 @@ impl Group<'_> {
         Ok(folds)
     }
 
-    /// Members by merit, best first.
+    /// Members by merit, best first: among the equally trusted those that more is asked by, for only they can stand for
+    /// the others.
     fn order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..).take(self.members.len()).collect();
         order.sort_by(|a, b| {
             let (a, b) = (&self.members[*a as usize], &self.members[*b as usize]);
-            b.rank.total_cmp(&a.rank).then_with(|| a.id.cmp(&b.id))
+            let by_trust = b.rank.trust_cmp(&a.rank);
+            by_trust
+                .then_with(|| b.context.size().cmp(&a.context.size()))
+                .then_with(|| b.rank.total_cmp(&a.rank))
+                .then_with(|| a.id.cmp(&b.id))
         });
         order
     }
@@ -255,12 +264,13 @@ impl Group<'_> {
             .map(|at| self.members[*at as usize].id.clone())
             .collect();
         let places: HashMap<&MemoryId, u32> = ids.iter().zip(members.iter().copied()).collect();
-        let read = reader.snapshot(|snapshot| snapshot.memories(&member::ROLES, &ids))?;
+        let read = reader.snapshot(|snapshot| snapshot.memories(&ROLES, &ids))?;
         let texts = crew::map(&read, |memory| {
             let at = *places.get(memory.id.as_ref()?)?;
             let member = &self.members[at as usize];
             let text = memory.content.as_deref().unwrap_or_default();
-            let is_unchanged = member::fingerprint(memory) == member.fingerprint;
+            let is_unchanged = member::fingerprint(memory) == member.fingerprint
+                && memory.context == member.context;
             is_unchanged.then(|| (at, Analysis::of(text)))
         });
         Ok(texts.into_iter().flatten().collect())
@@ -300,7 +310,7 @@ impl Group<'_> {
         u32::try_from(row).ok()
     }
 
-    /// One question for each cluster of which more than one memory is left.
+    /// One question for each cluster of which more than one memory is left. Only what is asked by alike is in one.
     fn questions(
         &self,
         levels: &Levels,
@@ -326,14 +336,15 @@ impl Group<'_> {
         }
         let mut actions = Vec::new();
         for cluster in clusters.clusters() {
-            let left: Vec<&Live> = cluster
-                .iter()
-                .map(|row| self.matrix.members[*row as usize])
-                .filter(|at| !gone[*at])
-                .map(|at| &self.members[at])
-                .collect();
-            if left.len() > 1 {
-                actions.extend(asked.plan(name, self.namespace, &left));
+            let mut left: BTreeMap<&Context, Vec<&Live>> = BTreeMap::new();
+            let members = cluster.iter().map(|row| self.matrix.members[*row as usize]);
+            for at in members.filter(|at| !gone[*at]) {
+                let member = &self.members[at];
+                left.entry(&member.context).or_default().push(member);
+            }
+            left.remove(&Context::Unreadable);
+            for alike in left.into_values().filter(|alike| alike.len() > 1) {
+                actions.extend(asked.plan(name, self.namespace, &alike));
             }
         }
         actions
@@ -366,6 +377,7 @@ impl Outcome {
 fn print(member: &Live, vector: &[f32]) -> Version {
     let mut hash = Sha256::new();
     hash.update(member.fingerprint.0);
+    hash.update(member.context.bytes());
     hash.update([u8::from(member.pinned)]);
     hash.update(member.rank.trust_bits());
     match member.deadline {

@@ -10,8 +10,8 @@
 //! | `group` | one namespace and type: compares, decides, asks |
 //! | `similar` | the question that is left of a cluster |
 //!
-//! Policy: a memory joins a survivor of its own namespace and type that is at least as trusted, lives at least as long,
-//! and is near enough *to it*, when the two texts do not speak against it; or whose text is the same but for case,
+//! Policy: a memory joins a survivor of its own namespace and type that is asked by everything that it is asked by
+//! itself (its [context](crate::context)), is at least as trusted, lives at least as long, and is near enough *to it*, when the two texts do not speak against it; or whose text is the same but for case,
 //! accents, punctuation and spacing. A pinned memory joins nobody. What is left of a cluster is one question.
 //!
 //! Only what is new or has changed is compared with the rest: what was compared is remembered in the state file, at the
@@ -224,10 +224,12 @@ impl Search<'_> {
                 })
             } else {
                 let by = survivor.id.clone();
-                marks.superseded.then_some(Mark::Superseded { by })
+                let superseded = marks.superseded.then_some(Mark::Superseded { by });
+                let at = self.view.now();
+                superseded.or_else(|| marks.deleted.then_some(Mark::Deleted { at }))
             }
         };
-        let targets = if marks.ended || marks.superseded {
+        let targets = if marks.ended || marks.superseded || marks.deleted {
             removal::alone(snapshot, self.partition, candidates)?
         } else {
             removal::with_history(snapshot, self.partition, candidates, &mut plan.findings)?

@@ -15,6 +15,7 @@ use super::source::{BoundRole, bind_condition, bind_source, find_table, require_
 use super::value;
 use super::{RowError, time};
 use crate::config::{self, Origin, Source};
+use crate::context::Context;
 use crate::memory::{Memory, MemoryId, Namespace, Role, TimeToLive, Version};
 use crate::store::image::{RowImage, SqlValue};
 
@@ -261,6 +262,7 @@ impl Mapping {
         match bound.role {
             Role::Content => memory.content = text(),
             Role::Type => memory.kind = text(),
+            Role::Context => memory.context = Context::read(value),
             Role::CreatedAt => memory.created_at = moment(),
             Role::UpdatedAt => memory.updated_at = moment(),
             Role::LastUsedAt => memory.last_used_at = moment(),
