@@ -10,9 +10,10 @@
 //! | `group` | one namespace and type: compares, decides, asks |
 //! | `similar` | the question that is left of a cluster |
 //!
-//! Policy: a memory joins a survivor of its own namespace and type that is asked by everything that it is asked by
-//! itself (its [context](crate::context)), is at least as trusted, lives at least as long, and is near enough *to it*, when the two texts do not speak against it; or whose text is the same but for case,
-//! accents, punctuation and spacing. A pinned memory joins nobody. What is left of a cluster is one question.
+//! Policy: a memory joins a survivor of its own namespace and type that every question finds which finds it (its
+//! [context](crate::context) has all of the other's), that is at least as trusted, lives at least as long, and is near
+//! enough *to it*, when the two texts do not speak against it; or whose text is the same but for case, accents,
+//! punctuation and spacing. A pinned memory joins nobody. What is left of a cluster is one question for each context.
 //!
 //! Only what is new or has changed is compared with the rest: what was compared is remembered in the state file, at the
 //! settings it was compared at.
@@ -217,16 +218,15 @@ impl Search<'_> {
             });
         }
         let marks = snapshot.marks();
+        let at = self.view.now();
         let mark = |survivor: &Survivor| {
             if marks.ended {
-                Some(Mark::Ended {
-                    at: self.view.now(),
-                })
-            } else {
+                Some(Mark::Ended { at })
+            } else if marks.superseded {
                 let by = survivor.id.clone();
-                let superseded = marks.superseded.then_some(Mark::Superseded { by });
-                let at = self.view.now();
-                superseded.or_else(|| marks.deleted.then_some(Mark::Deleted { at }))
+                Some(Mark::Superseded { by })
+            } else {
+                marks.deleted.then_some(Mark::Deleted { at })
             }
         };
         let targets = if marks.ended || marks.superseded || marks.deleted {
