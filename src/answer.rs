@@ -146,6 +146,7 @@ fn look_up(dir: &StateDir, store: &config::Store, entry: i64) -> Result<Entry, F
 }
 
 fn open_entry(state: &StateReader, store: &config::Store, id: i64) -> Result<Entry, Failure> {
+    engine::place::require_own(state, store)?;
     let entry = state.entry(id).map_err(engine::state_failure)?;
     let entry = entry.ok_or_else(|| no_entry(store, id))?;
     match entry.answered {

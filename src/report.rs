@@ -260,6 +260,8 @@ pub struct RunReport {
     pub replayed: u64,
     /// Row databases in which an earlier run's intents could not be finished.
     pub unfinished: Vec<Unread>,
+    /// What a person accepted to say that a store has moved.
+    pub moved: Vec<PlanHash>,
     /// Each pass in each store, in the order in which they ran.
     pub passes: Vec<PassReport>,
     /// Stores of which something was left because another program has locked a database, so that the daemon tries them
@@ -311,6 +313,7 @@ impl RunReport {
             restores: Vec::new(),
             replayed: 0,
             unfinished: Vec::new(),
+            moved: Vec::new(),
             passes: Vec::new(),
             locked: Vec::new(),
             interrupted: false,
@@ -327,6 +330,7 @@ impl RunReport {
             restores,
             replayed,
             unfinished,
+            moved,
             passes,
             locked,
             interrupted,
@@ -336,6 +340,7 @@ impl RunReport {
         self.restores.extend(restores);
         self.replayed += replayed;
         self.unfinished.extend(unfinished);
+        self.moved.extend(moved);
         self.passes.extend(passes);
         self.locked.extend(locked);
         self.interrupted |= interrupted;

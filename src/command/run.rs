@@ -75,6 +75,7 @@ pub(super) fn run_with(
 fn name_unknown_hashes(options: &Options, report: &RunReport) -> bool {
     let is_of = |hash: &str, known: &PlanHash| known.0.eq_ignore_ascii_case(hash);
     let plans = report.passes.iter().filter_map(|pass| pass.hash.as_ref());
+    let plans = plans.chain(&report.moved);
     let unknown = options
         .accept
         .0

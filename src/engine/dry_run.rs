@@ -8,7 +8,7 @@ use super::verdict::{
     census, consent, fail, failed_plan, first_run, needs_first_pair, refuse_without_pair,
     refused_for_open_intents,
 };
-use super::{Observer, Options, passes_to_plan};
+use super::{Observer, Options, passes_to_plan, place};
 use crate::apply::begun;
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
@@ -34,6 +34,9 @@ pub(super) fn dry_run_store(
 ) -> Result<(), Failure> {
     let stores = Stores::open(store, &config.state_dir, Access::Read, cx.stop)?;
     let state = stores.state.read(Partition::Main).map_err(state_failure)?;
+    if let Some(state) = &state {
+        place::require_own(state, store)?;
+    }
     let sightings = state
         .as_ref()
         .map_or_else(|| Ok(Sightings::new()), StateReader::sightings)

@@ -13,6 +13,7 @@
 //! | `verdict` | what the guard is asked, and how a pass that could not plan is reported |
 //! | `by_hand` | the frame of what a person asks for between two nights |
 //! | `pairs` | pairs of snapshots that a person asks for |
+//! | `place` | whether the state is of this very store |
 //! | `journal` | the lock, and what is written down of a run |
 //! | `skip` | writing down that a store was given up |
 //!
@@ -37,6 +38,7 @@ pub(crate) mod by_hand;
 mod dry_run;
 mod journal;
 mod pairs;
+pub(crate) mod place;
 mod run;
 mod skip;
 mod verdict;

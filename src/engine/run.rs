@@ -11,7 +11,7 @@ use super::verdict::{
     LOCKED, census, consent, fail, failed_plan, first_run, needs_first_pair, refuse_without_pair,
     refused_for_open_intents,
 };
-use super::{Observer, Options, Stopped, by_hand, passes};
+use super::{Observer, Options, Stopped, by_hand, passes, place};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
@@ -50,6 +50,7 @@ pub(super) fn run_store(
     };
     let lock = lock(&dir, options)?;
     let states = States::open(dir, &stores.config).map_err(state_failure)?;
+    report.moved.extend(place::claim(&states, store, options)?);
     let watch = Stopwatch::start();
     hit(Failpoint::RunBefore).map_err(injected)?;
     states

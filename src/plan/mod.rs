@@ -119,12 +119,7 @@ impl Plan {
             hash.update(line.as_bytes());
         }
         hash.update(format!("{:?} {}", self.store, self.pass));
-        let digest = hash.finalize();
-        let mut name = String::with_capacity(PlanHash::DIGITS);
-        for byte in &digest[..PlanHash::DIGITS / 2] {
-            let _ = write!(name, "{byte:02x}");
-        }
-        PlanHash(name)
+        PlanHash::of(hash)
     }
 }
 
@@ -214,6 +209,16 @@ pub struct PlanHash(pub String);
 impl PlanHash {
     /// How many hexadecimal digits it has.
     pub const DIGITS: usize = 16;
+
+    /// The name of what was hashed.
+    pub(crate) fn of(hash: Sha256) -> Self {
+        let digest = hash.finalize();
+        let mut name = String::with_capacity(Self::DIGITS);
+        for byte in &digest[..Self::DIGITS / 2] {
+            let _ = write!(name, "{byte:02x}");
+        }
+        Self(name)
+    }
 }
 
 impl fmt::Display for PlanHash {

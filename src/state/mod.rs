@@ -5,7 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `lock` | who is running; held by `flock`, so that a killed holder leaves nothing stale |
-//! | `main.db` | runs and pass results, acceptances, counters, the queue; and the work on a store that is one row database |
+//! | `main.db` | whose state it is, runs and pass results, acceptances, counters, the queue; and the work on a store that is one row database |
 //! | `epoch` | how often the store was restored; made by the first restore |
 //! | `<tenant>.db` | the work on one tenant's row database; made only when there is something to write |
 //!
@@ -33,6 +33,7 @@ mod ledger;
 mod leftovers;
 mod lock;
 mod partition;
+mod place;
 mod queue;
 mod runs;
 mod schema;

@@ -9,7 +9,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.
 pub(super) const STEPS: &[&str] = &[
-    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6,
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7,
 ];
 
 const VERSION_1: &str = "
@@ -193,6 +193,13 @@ CREATE TABLE lineage(id BLOB NOT NULL, erasures INTEGER NOT NULL) STRICT;
 INSERT INTO lineage VALUES (randomblob(16), 0);
 -- Which erasure it was, the last one; 0: one before the first that was counted.
 ALTER TABLE erasures ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+";
+
+const VERSION_7: &str = "
+-- JSON, one row from the first run on: where the rows and points are that all of this is about.
+CREATE TABLE place(stores TEXT NOT NULL) STRICT;
+-- They did not say for which store they were given.
+DELETE FROM acceptances;
 ";
 
 /// What a file says it is.

@@ -5,9 +5,22 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::config::{self, Backend, Origin, PointRule, Source};
 use crate::memory::Role;
+use crate::plan::PlanHash;
+
+/// The parts that say where rows and points are.
+const PLACE: [&str; 7] = [
+    "rows.path",
+    "rows.table",
+    "vectors.kind",
+    "vectors.url",
+    "vectors.path",
+    "vectors.table",
+    "vectors.collection",
+];
 
 /// Where the rows and points of a store are, and how one leads to the other: the parts of its configuration that name
 /// them, by key.
@@ -75,6 +88,23 @@ impl Identity {
             self.set("vectors.namespace_value", &spelling.value);
         }
         self.set("vectors.point_id", &rule(&vectors.point_id));
+    }
+
+    /// Where the rows and points are, and no more: the parts that a correction of the mapping leaves as they are.
+    #[must_use]
+    pub fn place(&self) -> Self {
+        let parts = self.0.iter();
+        let parts = parts.filter(|(part, _)| PLACE.contains(&part.as_str()));
+        Self(parts.map(|(part, is)| (part.clone(), is.clone())).collect())
+    }
+
+    /// The name of the step from where a store was to where it is now, for a person to accept.
+    #[must_use]
+    pub fn move_hash(&self, then: &Self, store: &str) -> PlanHash {
+        PlanHash::of(Sha256::new_with_prefix(format!(
+            "move {store:?} {:?} {:?}",
+            then.0, self.0
+        )))
     }
 
     fn set(&mut self, part: &str, value: &str) {
@@ -179,6 +209,23 @@ mod tests {
         // How long a run keeps what, and what else a column means, makes no other store of it.
         let other = format!("{STORE}\n[store.pass.ttl]\nenabled = false\n");
         assert_eq!(identity(&other).changes_since(&then), [""; 0]);
+    }
+
+    #[test]
+    fn another_file_or_table_is_another_place_and_a_corrected_mapping_is_not() {
+        let then = identity(STORE).place();
+        for (from, to, is_moved) in [
+            ("/memory.db", "/other.db", true),
+            ("\"ttl-days\"", "\"ttl-days\"\ntable = \"t\"", true),
+            ("/vectors.db", "/v.db", true),
+            ("\"ttl-days\"", "\"ttl-days\"\nid = \"k\"", false),
+            ("\"ttl-days\"", "\"ttl-days\"\nwhere = \"live\"", false),
+            ("uuid5(dns, {namespace}::{id})", "integer(id)", false),
+        ] {
+            let changes = identity(&STORE.replace(from, to)).place();
+            let changes = changes.changes_since(&then);
+            assert_eq!(!changes.is_empty(), is_moved, "{to}: {changes:?}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod links;
 mod lock;
 mod mem0;
 mod metrics;
+mod moved;
 mod night;
 mod odd_schemas;
 mod open_webui;

@@ -1,0 +1,89 @@
+//! Whether the state that the name of a store leads to is of this very store.
+//!
+//! Policy: questions, sightings, tombstones and what was accepted are of one store. A run that finds those of another one
+//! under its name refuses before it reads or writes anything else: a second store needs a name of its own. A store that has
+//! moved goes on with its state once a person says so; what each of its passes removes is then asked anew.
+
+use std::path::Path;
+
+use super::Options;
+use super::journal::state_failure;
+use crate::apply::States;
+use crate::config;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::plan::PlanHash;
+use crate::state::{StateError, StateReader};
+use crate::store::identity::Identity;
+
+/// That a state is of another store.
+struct Elsewhere {
+    changes: Vec<String>,
+    hash: PlanHash,
+}
+
+/// Makes a state that of this store, where it is nobody's yet or a person says that the store has moved; answers by which
+/// hash. To be called under the lock of the store.
+pub(super) fn claim(
+    states: &States,
+    store: &config::Store,
+    options: &Options,
+) -> Result<Option<PlanHash>, Failure> {
+    let main = states.main();
+    let found = elsewhere(main, store).map_err(state_failure)?;
+    let accepted = match found {
+        // What was begun there is named first, and says what to do.
+        Some(_) if has_begun_elsewhere(main, store).map_err(state_failure)? => return Ok(None),
+        Some(found) if !options.accept.cover(&found.hash) => {
+            return Err(found.refusal(&store.name, main.path()));
+        }
+        found => found.map(|found| found.hash),
+    };
+    main.set_place(&Identity::of(store).place())
+        .map_err(state_failure)?;
+    Ok(accepted)
+}
+
+/// Refuses a state that is of another store.
+pub(crate) fn require_own(state: &StateReader, store: &config::Store) -> Result<(), Failure> {
+    match elsewhere(state, store).map_err(state_failure)? {
+        Some(found) if !has_begun_elsewhere(state, store).map_err(state_failure)? => {
+            Err(found.refusal(&store.name, state.path()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn elsewhere(state: &StateReader, store: &config::Store) -> Result<Option<Elsewhere>, StateError> {
+    let Some(then) = state.place()? else {
+        return Ok(None);
+    };
+    let now = Identity::of(store).place();
+    let changes = now.changes_since(&then);
+    let hash = now.move_hash(&then, &store.name);
+    Ok((!changes.is_empty()).then_some(Elsewhere { changes, hash }))
+}
+
+/// Whether an intent for other stores is open: replay names it, and then no pass runs.
+fn has_begun_elsewhere(state: &StateReader, store: &config::Store) -> Result<bool, StateError> {
+    let now = Identity::of(store);
+    let open = state.open_intents(None, 1)?;
+    Ok(open
+        .iter()
+        .any(|record| !now.changes_since(&record.stores).is_empty()))
+}
+
+impl Elsewhere {
+    fn refusal(&self, store: &str, file: &Path) -> Failure {
+        let message = format!(
+            "the state in {} is of another store of the name {store:?}: {}",
+            file.display(),
+            self.changes.join("; ")
+        );
+        Failure::new(Exit::Config, message).with_hint(format!(
+            "give this store another name in the configuration; if it is the same store and has only moved, \
+             hypnos --run-now --accept {} goes on with its state, and what each pass removes is asked once more",
+            self.hash
+        ))
+    }
+}
