@@ -55,11 +55,11 @@ fn say(out: &mut Out, text: &str) {
 
 fn where_to_look(dir: &Path) -> String {
     let config = dir.join("hypnos.toml");
-    let config = config.display();
+    let (program, config) = (super::program(), config.display());
     format!(
-        "\nLook next:\n  hypnos --config {config} status      what each night did\n  \
-         hypnos --config {config} check       how the two halves agree\n  \
-         hypnos --config {config} --dry-run --at +30d   what a month from now would go\n  \
+        "\nLook next:\n  {program} --config {config} status      what each night did\n  \
+         {program} --config {config} check       how the two halves agree\n  \
+         {program} --config {config} --dry-run --at +30d   what a month from now would go\n  \
          {config}   the configuration, to start your own from"
     )
 }

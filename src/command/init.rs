@@ -1,5 +1,6 @@
 //! `hypnos init`: recognise a store, write its configuration, check it, and say what a first run would do.
 
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,7 +9,7 @@ use super::check;
 use super::run::stop_on_signals;
 use crate::cli::Global;
 use crate::clock;
-use crate::config::{Config, Env};
+use crate::config::{self, Config, Env};
 use crate::durable;
 use crate::engine::{self, Observer, Options};
 use crate::error::Failure;
@@ -26,6 +27,14 @@ use crate::stop::Stop;
 const MODE: u32 = 0o644;
 /// Where it is written when nobody says.
 const DEFAULT_OUTPUT: &str = "hypnos.toml";
+
+/// How the files end that SQLite keeps beside a database.
+const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
+
+/// What the first night cannot know yet.
+const SECOND_NIGHT: &str = "
+  Points without their memory are believed once two nights saw them, 20 hours apart: a first night that finds nothing
+  else prints no hash, and the second one waits for --accept.";
 
 /// What is asked.
 pub(super) struct What<'a> {
@@ -46,6 +55,7 @@ pub(super) fn init(what: &What<'_>, global: &Global, out: &mut Out) -> Result<Ex
         .unwrap_or_else(|| Path::new(DEFAULT_OUTPUT));
     refuse_to_overwrite(output, what.force)?;
     refuse_missing_folder(output)?;
+    refuse_what_is_no_configuration(output)?;
     let stop = stop_on_signals()?;
     let request = Request {
         rows: what.rows,
@@ -78,11 +88,38 @@ fn refuse_to_overwrite(output: &Path, force: bool) -> Result<(), Failure> {
     if force || output.symlink_metadata().is_err() {
         return Ok(());
     }
-    Err(Failure::new(
-        Exit::Usage,
-        format!("{} is there already", output.display()),
-    )
-    .with_hint("name another file with --output, or write over it with --force"))
+    Err(is_there(output))
+}
+
+fn is_there(output: &Path) -> Failure {
+    let problem = format!("{} is there already", output.display());
+    Failure::new(Exit::Usage, problem)
+        .with_hint("name another file with --output, or write over it with --force")
+}
+
+/// Refuses to write over a file that is there and no configuration, such as the store itself, also at the end of a link;
+/// and to make one that SQLite would take for a part of a database, and drop.
+fn refuse_what_is_no_configuration(output: &Path) -> Result<(), Failure> {
+    let refused = |why: &str| {
+        let problem = format!("write {}: {why}", output.display());
+        Err(Failure::new(Exit::Usage, problem).with_hint("name another file with --output"))
+    };
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    if COMPANIONS.iter().any(|ending| name.ends_with(ending)) {
+        return refused("SQLite keeps files of its own under such a name");
+    }
+    match std::fs::metadata(output) {
+        Ok(found) if found.is_file() => {}
+        _ => return Ok(()),
+    }
+    let text = std::fs::read(output).map_err(|error| {
+        let problem = format!("look at {}: {error}", output.display());
+        Failure::new(Exit::Failed, problem)
+    })?;
+    match std::str::from_utf8(&text) {
+        Ok(text) if config::is_configuration(text) => Ok(()),
+        _ => refused("what is there is no configuration of hypnos"),
+    }
 }
 
 /// Says so before a store is read for minutes.
@@ -106,8 +143,11 @@ fn write(output: &Path, force: bool, text: &str) -> Result<(), Failure> {
         durable::write_new(output, text.as_bytes(), MODE)
             .and_then(|()| durable::sync_dir(durable::folder_of(output)))
     };
-    written
-        .map_err(|error| Failure::new(Exit::Failed, format!("write {}: {error}", output.display())))
+    written.map_err(|error| match error.kind() {
+        // Another one has written it since.
+        io::ErrorKind::AlreadyExists => is_there(output),
+        _ => Failure::new(Exit::Failed, format!("write {}: {error}", output.display())),
+    })
 }
 
 #[derive(Serialize)]
@@ -251,15 +291,20 @@ fn say(out: &mut Out, text: &str) {
 }
 
 fn next(proposal: &Proposal, output: &Path) -> String {
-    let config = output.display();
+    let (program, config) = (super::program(), output.display());
     let first = if proposal.confirmed {
         String::new()
     } else {
         format!("  correct {config} where it says guess, and set confirmed = true\n")
     };
+    let second = if proposal.points.is_some() {
+        SECOND_NIGHT
+    } else {
+        ""
+    };
     format!(
-        "\nNext:\n{first}  hypnos --config {config} --dry-run                  every action with its reason; writes nothing\n  \
-         hypnos --config {config} --run-now                  the first night: reports, takes a pair, removes nothing\n  \
-         hypnos --config {config} --run-now --accept HASH    lets one pass do what it reported"
+        "\nNext:\n{first}  {program} --config {config} --dry-run                  every action with its reason; writes nothing\n  \
+         {program} --config {config} --run-now                  the first night: reports, takes a pair, removes nothing\n  \
+         {program} --config {config} --run-now --accept HASH    lets one pass do what it reported{second}"
     )
 }

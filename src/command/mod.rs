@@ -233,3 +233,14 @@ fn check_store_names(config: &Config, names: &[String]) -> Result<(), Failure> {
         ),
     }
 }
+/// How to call this program: by its name where a shell finds it, else by its path.
+fn program() -> String {
+    let name = env!("CARGO_PKG_NAME");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    match std::env::current_exe() {
+        Ok(exe) if !std::env::split_paths(&path).any(|folder| folder.join(name) == exe) => {
+            exe.display().to_string()
+        }
+        _ => name.to_owned(),
+    }
+}

@@ -38,6 +38,7 @@ pub use passes::{
 };
 pub use payload_filter::{PayloadFilter, Scalar};
 pub use problem::{ConfigError, Found, Place, Problem, SyntaxError};
+pub use raw::is_configuration;
 pub use units::{ByteSize, HumanDuration, Ratio, Similarity};
 pub use validate::{default_passes, load, parse};
 pub use vectors::{

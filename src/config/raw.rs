@@ -143,6 +143,18 @@ section! {
     }
 }
 
+/// Whether a text was written as a configuration, be it right or wrong: it has a store, or known keys only.
+#[must_use]
+pub fn is_configuration(text: &str) -> bool {
+    let Ok(file) = text.parse::<toml::Table>() else {
+        return false;
+    };
+    let stores = file.get("store").and_then(toml::Value::as_array);
+    let has_store = stores.is_some_and(|stores| stores.iter().all(toml::Value::is_table));
+    let is_known = |key: &String| File::KEYS.contains(&key.as_str());
+    has_store || !file.is_empty() && file.keys().all(is_known)
+}
+
 section! {
     /// `[schedule]`
     Schedule {

@@ -21,9 +21,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{self, Env};
+use crate::config::{self, Config, Env};
+use crate::engine;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
+use crate::state::{Partition, StateDir};
 use crate::stop::Stop;
 
 mod draft;
@@ -117,19 +119,18 @@ struct Scene<'a> {
 impl Scene<'_> {
     /// Reads a draft as if it stood where the configuration will be.
     fn parse(&self, draft: &Draft) -> Result<config::Store, Failure> {
-        let config = config::parse(
-            &draft.text(Folders::of(&self.output)),
-            &self.output,
-            self.env,
-        )
-        .map_err(|error| {
-            Failure::new(Exit::Config, chain(&error)).while_doing("propose a configuration")
-        })?;
-        config
+        self.config(draft)?
             .stores
             .into_iter()
             .next()
             .ok_or_else(|| Failure::new(Exit::Config, "propose a configuration: it has no store"))
+    }
+
+    fn config(&self, draft: &Draft) -> Result<Config, Failure> {
+        let text = draft.text(Folders::of(&self.output));
+        config::parse(&text, &self.output, self.env).map_err(|error| {
+            Failure::new(Exit::Config, chain(&error)).while_doing("propose a configuration")
+        })
     }
 
     fn database(
@@ -179,7 +180,7 @@ impl Scene<'_> {
     fn with_points(&self, drafts: Vec<Draft>, place: &Where) -> Result<Proposal, Failure> {
         let own = drafts.iter().find(|draft| draft.points == Points::OfPreset);
         match &place.points {
-            place::Points::Nowhere => self.settled(first(drafts)?.without_points(), None),
+            place::Points::Nowhere => self.without_points(first(drafts)?),
             _ if own.is_some() => self.with_own_points(first(drafts)?, &place.points),
             place::Points::Qdrant(url) => {
                 let candidates = self.collections(drafts, url, place.collection.as_deref())?;
@@ -191,6 +192,18 @@ impl Scene<'_> {
             }
             place::Points::Unsaid => self.unsaid(first(drafts)?),
         }
+    }
+
+    /// A store of which somebody says that it has no points.
+    fn without_points(&self, draft: Draft) -> Result<Proposal, Failure> {
+        let mut draft = draft.without_points();
+        if let Some(preset) = draft.preset.filter(|preset| preset.needs_server()) {
+            draft.doubt(&format!(
+                "{} has its points on a Qdrant server: with none they stay when their rows go",
+                preset.name
+            ));
+        }
+        self.settled(draft, None)
     }
 
     /// A store whose points are in the database of its rows, whatever else was named.
@@ -219,9 +232,7 @@ impl Scene<'_> {
                     preset.name
                 ),
             )
-            .with_hint(
-                "name its gRPC address behind the database, such as http://127.0.0.1:6334, or none",
-            )),
+            .with_hint("name its gRPC address behind the database, such as http://127.0.0.1:6334")),
             _ => {
                 let mut draft = draft.without_points();
                 draft.notes.push(
@@ -239,6 +250,8 @@ impl Scene<'_> {
             .iter()
             .find(|draft| draft.mapping.is_some())
             .cloned();
+        let needs_server = |draft: &Draft| draft.preset.is_some_and(Preset::needs_server);
+        let is_on_a_server = candidates.iter().any(needs_server);
         let mut proofs = Vec::new();
         for draft in candidates {
             let proof = proof::of(&self.parse(&draft)?, self.stop)?;
@@ -279,13 +292,49 @@ impl Scene<'_> {
                     ));
                     self.settled(draft.without_points(), None)
                 }
-                None => Err(no_points(looked_at)),
+                None => Err(no_points(looked_at, is_on_a_server)),
             },
         }
     }
 
+    /// Gives a store another name, where there is a state of this one that is of another store.
+    fn with_free_name(&self, mut draft: Draft) -> Result<Draft, Failure> {
+        let plain = draft.name.clone();
+        let mut taken = None;
+        for number in 2.. {
+            let Some(dir) = self.foreign_state(&draft)? else {
+                break;
+            };
+            taken.get_or_insert(dir);
+            draft.name = format!("{plain}-{number}");
+        }
+        if let Some(dir) = taken {
+            draft.notes.push(format!(
+                "{} is the state of another store: this one is called {}",
+                dir.path().display(),
+                draft.name
+            ));
+        }
+        Ok(draft)
+    }
+
+    /// The state under the name of a draft, when it is of another store. One that cannot be read is for the run to judge.
+    fn foreign_state(&self, draft: &Draft) -> Result<Option<StateDir>, Failure> {
+        let config = self.config(draft)?;
+        let Some(store) = config.stores.first() else {
+            return Ok(None);
+        };
+        let dir = StateDir::new(&config.state_dir, &store.name);
+        let is_foreign = dir
+            .read(Partition::Main)
+            .ok()
+            .flatten()
+            .is_some_and(|state| engine::place::require_own(&state, store).is_err());
+        Ok(is_foreign.then_some(dir))
+    }
+
     fn settled(&self, draft: Draft, proof: Option<Proof>) -> Result<Proposal, Failure> {
-        let draft = self.with_rest(draft)?;
+        let draft = self.with_free_name(self.with_rest(draft)?)?;
         Ok(Proposal {
             store: draft.name.clone(),
             preset: draft.preset,
@@ -310,10 +359,14 @@ fn ambiguous(drafts: &[(Draft, Proof)]) -> Failure {
     .with_hint("say which with --collection or --preset")
 }
 
-fn no_points(looked_at: &str) -> Failure {
-    Failure::new(Exit::NoStore, format!("no row of the store has its point at {looked_at}")).with_hint(
-        "is it what this store uses? name the collection with --collection, or none for a store without points",
-    )
+fn no_points(looked_at: &str, is_on_a_server: bool) -> Failure {
+    let hint = if is_on_a_server {
+        "is it what this store uses? name the collection with --collection"
+    } else {
+        "is it what this store uses? name the collection with --collection, or none for a store without points"
+    };
+    let problem = format!("no row of the store has its point at {looked_at}");
+    Failure::new(Exit::NoStore, problem).with_hint(hint)
 }
 
 /// A draft of a preset, with what this database calls otherwise, and its own points if it has their table.

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::recognise;
 use crate::config::fingerprint::{Shape, normal_sql};
 use crate::config::presets::{self, Foreign};
-use crate::error::{Failure, chain};
+use crate::error::{Failure, chain, is_locked};
 use crate::exit::Exit;
 use crate::store::sqlite::{self, Access, OpenError};
 
@@ -52,7 +52,13 @@ pub fn open(path: &Path) -> Result<Connection, Failure> {
 }
 
 fn missing(error: &OpenError) -> Failure {
-    Failure::new(Exit::NoStore, chain(error))
+    // It is there, and another program does not let anybody look.
+    let exit = if is_locked(error) {
+        Exit::Failed
+    } else {
+        Exit::NoStore
+    };
+    Failure::new(exit, chain(error))
 }
 
 /// Whether a file without the header of SQLite looks like an encrypted database: whole pages that begin with no text.

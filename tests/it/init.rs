@@ -145,12 +145,13 @@ fn text_says_what_was_found_what_a_first_run_would_do_and_what_comes_next() {
 #[test]
 fn a_file_that_is_there_is_written_over_only_when_asked() {
     let world = store(Backend::Sqlite);
-    write(&world.path("hypnos.toml"), "mine");
+    let mine = "state_dir = \"mine\"\n";
+    write(&world.path("hypnos.toml"), mine);
     let refused = init(world.dir.path(), &["memory.db", "vectors.db"]).expect(2);
     assert!(refused.stderr.contains("--force"), "{refused:#?}");
     assert_eq!(
         std::fs::read_to_string(world.path("hypnos.toml")).unwrap(),
-        "mine"
+        mine
     );
     let _ = init(
         world.dir.path(),
@@ -160,6 +161,95 @@ fn a_file_that_is_there_is_written_over_only_when_asked() {
     let _ = init(world.dir.path(), &["memory.db", "vectors.db", "--force"]).expect(0);
     let written = |name: &str| std::fs::read_to_string(world.path(name)).unwrap();
     assert_eq!(written("hypnos.toml"), written("other.toml"));
+}
+
+#[test]
+fn what_is_no_configuration_is_never_written_over() {
+    let world = store(Backend::Sqlite);
+    write(&world.path("notes.toml"), "[package]\nname = \"x\"\n");
+    write(&world.path("empty.toml"), "");
+    std::os::unix::fs::symlink("memory.db", world.path("link.toml")).unwrap();
+    drop(open(&world.path("memory.db")));
+    let before = files(world.dir.path());
+    for output in [
+        "memory.db",
+        "./memory.db",
+        "vectors.db",
+        "link.toml",
+        "notes.toml",
+        "empty.toml",
+        "memory.db-journal",
+        "memory.db-wal",
+        "memory.db-shm",
+    ] {
+        for force in [&["--force"] as &[&str], &[]] {
+            for option in ["--output", "--config"] {
+                let args = [&["memory.db", "vectors.db", option, output], force].concat();
+                let refused = init(world.dir.path(), &args).expect(2);
+                assert!(refused.stderr.contains(output), "{refused:#?}");
+                assert!(files(world.dir.path()) == before, "{args:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_store_of_a_system_gets_a_name_and_a_state_of_its_own() {
+    let world = store(Backend::Sqlite);
+    let _ = init_world(&world, "memory.db", &[]).expect(0);
+    let _ = world.night().expect(3);
+    let again = init_world(&world, "memory.db", &["--force", "--json"]).expect(0);
+    assert_eq!(again.objects("init")[0]["store"], "ttl-days");
+    for file in ["memory.db", "vectors.db"] {
+        let copy = world.path(&format!("b-{file}")).display().to_string();
+        open(&world.path(file))
+            .execute("VACUUM INTO ?1", [copy])
+            .unwrap();
+    }
+    let other = |more: &[&str]| {
+        let args = [&["b-memory.db", "b-vectors.db", "--output", "b.toml"], more].concat();
+        init(world.dir.path(), &args)
+    };
+    let said = other(&[]).expect(0).stdout;
+    assert!(said.contains("this one is called ttl-days-2"), "{said}");
+    assert!(said.contains("ttl: 1 delete; it waits for"), "{said}");
+    let second = other(&["--force", "--json"]).expect(0);
+    assert_eq!(second.objects("init")[0]["store"], "ttl-days-2");
+}
+
+#[test]
+fn a_locked_database_is_there_and_a_name_of_two_lines_is_named_as_such() {
+    let world = store(Backend::Sqlite);
+    let db = open(&world.path("memory.db"));
+    db.execute_batch("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE")
+        .unwrap();
+    let locked = init(world.dir.path(), &["memory.db", "vectors.db"]).expect(1);
+    assert!(locked.stderr.contains("locked"), "{locked:#?}");
+    db.execute_batch("COMMIT").unwrap();
+    drop(db);
+    std::fs::rename(world.path("memory.db"), world.path("a\nb.db")).unwrap();
+    let refused = init(world.dir.path(), &["a\nb.db", "vectors.db"]);
+    assert!(refused.stderr.contains("newline"), "{refused:#?}");
+}
+
+#[test]
+fn a_store_with_points_on_a_server_is_not_acted_on_without_them() {
+    let dir = tempfile::tempdir().unwrap();
+    open(&dir.path().join("webui.db"))
+        .execute_batch(presets::find("open-webui").unwrap().ddl)
+        .unwrap();
+    let unsaid = init(dir.path(), &["webui.db"]).expect(2);
+    assert!(!unsaid.stderr.contains("none"), "{unsaid:#?}");
+    let without = init(dir.path(), &["webui.db", "none", "--json"]).expect(3);
+    let line = &without.objects("init")[0];
+    assert_eq!(line["confirmed"], false, "{without:#?}");
+    let notes = line["notes"].to_string();
+    assert!(notes.contains("stay when their rows go"), "{notes}");
+    let night = |args: &[&str]| {
+        let mut command = hypnos();
+        Output::of(command.current_dir(dir.path()).args(args))
+    };
+    let _ = night(&["--config", "hypnos.toml", "--run-now"]).expect(78);
 }
 
 /// The DDL of a program that nobody here knows.

@@ -90,7 +90,8 @@ pub(super) fn has_tenant_path(raw: &raw::Rows) -> bool {
 /// or one file would be taken for many.
 fn path(raw: &raw::Rows, checks: &mut Checks) -> String {
     let key = &raw.path;
-    let allowed = "a path, with {tenant} in it once at most and no other braces (nor in the folder of the configuration)";
+    let allowed = "a path without a newline, a tab or the like, with {tenant} in it once at most and no other braces (nor in \
+                   the folder of the configuration)";
     if !key.is_given() && checks.is_sound(&raw.at) {
         checks.refuse(key, allowed);
     }
