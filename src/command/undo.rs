@@ -210,9 +210,14 @@ fn notes(report: &Report) -> Vec<String> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let (one, many) = if report.dry_run {
+            ("of them would be", "of them would be")
+        } else {
+            ("of them is", "of them are")
+        };
         notes.push(format!(
             "{} back, but {}: {}{more}",
-            counted(again.actions, "of them is", "of them are"),
+            counted(again.actions, one, many),
             again.advice,
             again.ids.join(" ")
         ));
