@@ -59,7 +59,7 @@ fn elsewhere(state: &StateReader, store: &config::Store) -> Result<Option<Elsewh
         return Ok(None);
     };
     let now = Identity::of(store).place();
-    let changes = now.changes_since(&then);
+    let changes = now.moves_since(&then);
     let hash = now.move_hash(&then, &store.name);
     Ok((!changes.is_empty()).then_some(Elsewhere { changes, hash }))
 }

@@ -98,6 +98,24 @@ impl Identity {
         Self(parts.map(|(part, is)| (part.clone(), is.clone())).collect())
     }
 
+    /// What has moved since a place was recorded. Points that a store of rows has got, or has no more, have not.
+    #[must_use]
+    pub fn moves_since(&self, then: &Self) -> Vec<String> {
+        let has_rows = |place: &Self| place.0.contains_key("rows.path");
+        let has_points = |place: &Self| {
+            place
+                .0
+                .get("vectors.kind")
+                .is_none_or(|kind| kind != "none")
+        };
+        if !has_rows(self) || !has_rows(then) || (has_points(self) && has_points(then)) {
+            return self.changes_since(then);
+        }
+        let mut rows = then.clone();
+        rows.0.retain(|part, _| part.starts_with("rows."));
+        self.changes_since(&rows)
+    }
+
     /// The name of the step from where a store was to where it is now, for a person to accept.
     #[must_use]
     pub fn move_hash(&self, then: &Self, store: &str) -> PlanHash {
@@ -231,5 +249,27 @@ mod tests {
     #[test]
     fn a_part_that_was_not_recorded_is_not_compared() {
         assert_eq!(identity(STORE).changes_since(&Identity::default()), [""; 0]);
+    }
+
+    #[test]
+    fn a_store_that_gets_points_or_loses_them_has_not_moved() {
+        let with = identity(STORE).place();
+        let table = STORE.find("[store.vectors]").unwrap();
+        let without = identity(&format!(
+            "{}[store.vectors]\nkind = \"none\"",
+            &STORE[..table]
+        ))
+        .place();
+        assert_eq!(with.moves_since(&without), [""; 0]);
+        assert_eq!(without.moves_since(&with), [""; 0]);
+        let elsewhere =
+            |text: &str, from: &str| identity(&text.replace(from, "/data/other.db")).place();
+        for moved in [
+            elsewhere(STORE, "/data/memory.db"),
+            elsewhere(STORE, "/data/vectors.db"),
+            elsewhere(&STORE[..table], "/data/memory.db"),
+        ] {
+            assert_eq!(moved.moves_since(&with).len(), 1, "{moved:?}");
+        }
     }
 }
