@@ -31,6 +31,12 @@ const DEFAULT_OUTPUT: &str = "hypnos.toml";
 /// How the files end that SQLite keeps beside a database.
 const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
+/// Bytes that no configuration has: what is larger is not read to find out.
+const LARGEST_CONFIGURATION: u64 = 1 << 20;
+
+/// Why a file is not written over.
+const NO_CONFIGURATION: &str = "what is there is no configuration of hypnos";
+
 /// What the first night cannot know yet.
 const SECOND_NIGHT: &str = "
   Points without their memory are believed once two nights saw them, 20 hours apart: a first night that finds nothing
@@ -109,7 +115,8 @@ fn refuse_what_is_no_configuration(output: &Path) -> Result<(), Failure> {
         return refused("SQLite keeps files of its own under such a name");
     }
     match std::fs::metadata(output) {
-        Ok(found) if found.is_file() => {}
+        Ok(found) if found.is_file() && found.len() <= LARGEST_CONFIGURATION => {}
+        Ok(found) if found.is_file() => return refused(NO_CONFIGURATION),
         _ => return Ok(()),
     }
     let text = std::fs::read(output).map_err(|error| {
@@ -118,7 +125,7 @@ fn refuse_what_is_no_configuration(output: &Path) -> Result<(), Failure> {
     })?;
     match std::str::from_utf8(&text) {
         Ok(text) if config::is_configuration(text) => Ok(()),
-        _ => refused("what is there is no configuration of hypnos"),
+        _ => refused(NO_CONFIGURATION),
     }
 }
 

@@ -168,6 +168,9 @@ fn what_is_no_configuration_is_never_written_over() {
     let world = store(Backend::Sqlite);
     write(&world.path("notes.toml"), "[package]\nname = \"x\"\n");
     write(&world.path("empty.toml"), "");
+    // No configuration is so large.
+    let large = format!("[[store]]\n{}", "# \n".repeat(400_000));
+    write(&world.path("large.toml"), &large);
     std::os::unix::fs::symlink("memory.db", world.path("link.toml")).unwrap();
     drop(open(&world.path("memory.db")));
     let before = files(world.dir.path());
@@ -178,6 +181,7 @@ fn what_is_no_configuration_is_never_written_over() {
         "link.toml",
         "notes.toml",
         "empty.toml",
+        "large.toml",
         "memory.db-journal",
         "memory.db-wal",
         "memory.db-shm",

@@ -15,17 +15,7 @@ fn two_of_one_name() -> World {
         "name = \"agent\"",
         "name = \"agent\"\nfirst_run = \"report\"",
     );
-    fs::create_dir(world.path("b")).unwrap();
-    for file in ["memory.db", "vectors.db"] {
-        let copy = world.path("b").join(file).display().to_string();
-        open(&world.path(file))
-            .execute("VACUUM INTO ?1", [copy])
-            .unwrap();
-    }
-    let other = world
-        .config
-        .replace("\"memory.db\"", "\"b/memory.db\"")
-        .replace("\"vectors.db\"", "\"b/vectors.db\"");
+    let other = world.copied_to("b");
     write(&world.path("b.toml"), &other);
     world
 }

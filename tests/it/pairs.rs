@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::snapshot::{age, names, pairs, shelf, world};
-use crate::support::{Backend, DAY, Output, World, now, open, write};
+use crate::support::{Backend, DAY, Output, World, now, write};
 
 /// Another configuration of a store of the same name in the same `snapshot_dir`, and a pair of it, taken days ago.
 struct Other<'a> {
@@ -16,18 +16,7 @@ struct Other<'a> {
 
 impl<'a> Other<'a> {
     fn beside(world: &'a World) -> Self {
-        fs::create_dir(world.path("b")).unwrap();
-        for file in ["memory.db", "vectors.db"] {
-            let copy = world.path("b").join(file).display().to_string();
-            open(&world.path(file))
-                .execute("VACUUM INTO ?1", [copy])
-                .unwrap();
-        }
-        let config = world
-            .config
-            .replace("\"state\"", "\"state-b\"")
-            .replace("\"memory.db\"", "\"b/memory.db\"")
-            .replace("\"vectors.db\"", "\"b/vectors.db\"");
+        let config = world.copied_to("b").replace("\"state\"", "\"state-b\"");
         write(&world.path("b.toml"), &config);
         let mut other = Self {
             world,

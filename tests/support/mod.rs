@@ -332,6 +332,20 @@ deleted_at = "deleted_at"
             .collect()
     }
 
+    /// Copies both databases to a new folder beside them, and answers the configuration for those.
+    pub fn copied_to(&self, folder: &str) -> String {
+        std::fs::create_dir(self.path(folder)).expect("folder");
+        let files = ["memory.db", "vectors.db"];
+        for file in files {
+            let copy = self.path(folder).join(file).display().to_string();
+            let made = open(&self.path(file)).execute("VACUUM INTO ?1", [copy]);
+            made.expect("copy");
+        }
+        files.iter().fold(self.config.clone(), |config, file| {
+            config.replace(&format!("\"{file}\""), &format!("\"{folder}/{file}\""))
+        })
+    }
+
     /// Every table of the row database, as text, for comparing.
     pub fn dump(&self) -> String {
         dump(&self.path("memory.db"))
