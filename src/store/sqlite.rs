@@ -394,10 +394,10 @@ mod tests {
     /// table is handed out in parts, between which the locks of other tests come and go: it may miss one that is there, so
     /// that a smaller number is believed when it stays. A lock that was lost does not come back.
     fn steady_locks(path: &Path) -> usize {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let watch = crate::clock::Stopwatch::start();
         loop {
             let found = locks(path);
-            if found >= 2 || std::time::Instant::now() > deadline {
+            if found >= 2 || watch.elapsed() > Duration::from_secs(10) {
                 return found;
             }
             std::thread::yield_now();
