@@ -23,6 +23,14 @@ pub(super) struct Prometheus {
 impl Prometheus {
     /// Starts it, with the alerts loaded, on whatever answers at the address.
     pub(super) fn scraping(world: &World, target: SocketAddr) -> Self {
+        // The port that was free may be somebody else's by now; it ends then.
+        let mut tries = (0..5).map(|_| Self::start(world, target));
+        tries
+            .find_map(|mut started| started.answers().then_some(started))
+            .expect("prometheus to answer")
+    }
+
+    fn start(world: &World, target: SocketAddr) -> Self {
         let address = free_address();
         let config = world.path("prometheus.yml");
         write(
@@ -46,6 +54,15 @@ impl Prometheus {
             .spawn()
             .expect("prometheus");
         Self { child, address }
+    }
+
+    /// Waits for its first answer; none comes when it has ended.
+    fn answers(&mut self) -> bool {
+        (0..PATIENCE).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            self.child.try_wait().expect("prometheus").is_some()
+                || self.try_value("vector(1)").is_some()
+        }) && self.child.try_wait().expect("prometheus").is_none()
     }
 
     /// Waits until so many more scrapes are stored.
@@ -97,6 +114,9 @@ impl Prometheus {
         }
         let path = format!("/api/v1/query?query={encoded}");
         let mut stream = TcpStream::connect(self.address).ok()?;
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .ok()?;
         write!(
             stream,
             "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n",
