@@ -14,7 +14,7 @@ fn store(peer: &Peer) -> World {
     let old = world.vectors_config();
     let collection = Collection::create_at(&peer.url());
     let new = format!(
-        "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"{}\"\ntimeout = \"2s\"\n\
+        "[store.vectors]\nkind = \"qdrant\"\nurl = \"{}\"\ncollection = \"{}\"\ntimeout = \"30s\"\n\
          point_id = \"uuid5(dns, {{namespace}}::{{id}})\"\n",
         peer.url(),
         collection.name
@@ -134,7 +134,8 @@ fn a_server_that_goes_away_and_comes_back() {
 #[test]
 fn a_slow_server_is_waited_for_only_so_long() {
     let peer = Peer::start();
-    let world = store(&peer);
+    let mut world = store(&peer);
+    world.configure("timeout = \"30s\"", "timeout = \"2s\"");
     peer.faults().slow("Points/Delete", Duration::from_mins(1));
     let night = world.night().expect(1);
     assert!(night.stdout.contains("longer than 2 s"), "{night:#?}");

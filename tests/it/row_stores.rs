@@ -81,7 +81,7 @@ fn langgraph() {
                 0 => item.expires_at = Some(datetime(now() - 60)),
                 1 => item.expires_at = Some(format!("{}.123456+00:00", datetime(now() - DAY))),
                 2 => item.expires_at = Some(datetime(now() + DAY)),
-                3 => item.expires_at = Some(format!("{}.123456+00:00", datetime(now() + 60))),
+                3 => item.expires_at = Some(format!("{}.123456+00:00", datetime(now() + 3600))),
                 // A key that was used again without an index, one that never had one, a list that became shorter.
                 4 => item.fields = vec![("$", true)],
                 5..=8 => item.fields = Vec::new(),
