@@ -9,6 +9,7 @@
 //! | `return(kill)` | ends the process by SIGKILL: no destructor, no flush, as a power cut would |
 //! | `return(error)` | fails with [`Injected`] |
 //! | `return(delay)` | waits for 300 ms, then goes on |
+//! | `return(hold)` | makes the file that `HYPNOS_TEST_HOLD` names, and goes on once it is gone |
 //! | `return(tell)` | says on the log that it was come by, and goes on |
 //! | `2*off->return(kill)` | lets two pass and kills the third |
 //!
@@ -26,6 +27,10 @@ use crate::clock;
 
 /// How long `return(delay)` waits.
 const DELAY: Duration = Duration::from_millis(300);
+/// The variable that names the file of `return(hold)`.
+const HOLD: &str = "HYPNOS_TEST_HOLD";
+/// How long `return(hold)` waits: a test that has failed lets nobody go.
+const LONGEST_HOLD: Duration = Duration::from_mins(5);
 
 /// Writes the closed list down once: the points, in the order in which a run comes by them, each with the name by which
 /// `FAILPOINTS` arms it.
@@ -212,7 +217,7 @@ pub fn setup() -> Option<Armed> {
 ///
 /// # Panics
 ///
-/// When it is armed with a `return` that is none of those this module lists.
+/// When it is armed with a `return` that is none of those this module lists, or held without a file or for too long.
 pub fn hit(point: Failpoint) -> Result<(), Injected> {
     // The crate's macro would leave `point` and the actions unused in builds without the feature; its function is
     // the same thing, and the constant folds it away there.
@@ -265,6 +270,22 @@ pub fn patience(usual: Duration) -> Duration {
     }
 }
 
+/// Tells by a file that the point is reached, and stands still until a test removes it: no test has to guess how long
+/// another process takes.
+fn hold(point: Failpoint) {
+    let Some(file) = std::env::var_os(HOLD).map(PathBuf::from) else {
+        panic!("failpoint {point}: {HOLD} names no file")
+    };
+    let made = std::fs::File::create_new(&file);
+    assert!(made.is_ok(), "failpoint {point}: {made:?}");
+    let watch = clock::Stopwatch::start();
+    while file.exists() {
+        let waited = watch.elapsed();
+        assert!(waited < LONGEST_HOLD, "failpoint {point}: nobody lets go");
+        clock::pause(Duration::from_millis(5));
+    }
+}
+
 fn act(point: Failpoint, argument: &str) -> Result<(), Injected> {
     match argument {
         "kill" => {
@@ -275,6 +296,10 @@ fn act(point: Failpoint, argument: &str) -> Result<(), Injected> {
         "error" => Err(Injected(point)),
         "delay" => {
             clock::pause(DELAY);
+            Ok(())
+        }
+        "hold" => {
+            hold(point);
             Ok(())
         }
         "tell" => {
@@ -299,13 +324,18 @@ mod tests {
 
     /// Runs [`comes_by_three_times`] in a process of its own: arming points here would arm them for every test.
     fn run_with(failpoints: &str) -> Output {
-        Command::new(std::env::current_exe().unwrap())
+        run(failpoints).output().unwrap()
+    }
+
+    fn run(failpoints: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", "--nocapture"])
             .arg("failpoint::tests::comes_by_three_times")
             .env("FAILPOINTS", failpoints)
-            .env(CHILD, "1")
-            .output()
-            .unwrap()
+            .env_remove(HOLD)
+            .env(CHILD, "1");
+        command
     }
 
     #[test]
@@ -361,6 +391,27 @@ mod tests {
     }
 
     #[test]
+    fn who_is_held_goes_on_when_it_is_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hold");
+        let mut child = run("rows.before=1*return(hold)")
+            .env(HOLD, &file)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !file.exists() {
+            assert_eq!(child.try_wait().unwrap(), None, "it does not hold");
+            clock::pause(Duration::from_millis(5));
+        }
+        clock::pause(DELAY);
+        assert_eq!(child.try_wait().unwrap(), None, "it is still held");
+        std::fs::remove_file(&file).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let ok = "hit Ok(())";
+        assert_eq!(lines(&output), [ok, ok, ok, "disarmed Ok(())"]);
+    }
+
+    #[test]
     fn a_kill_is_a_sigkill_at_the_hit_it_was_asked_for() {
         let output = run_with("rows.before=1*off->return(kill)");
         assert_eq!(output.status.signal(), Some(9), "{output:?}");
@@ -372,6 +423,7 @@ mod tests {
         for wrong in [
             "rows.befor=return(error)",
             "rows.before=return(sleep)",
+            "rows.before=return(hold)",
             "rows.before",
         ] {
             assert!(!run_with(wrong).status.success(), "{wrong}");

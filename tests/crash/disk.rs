@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -253,14 +252,12 @@ fn a_vacuum_that_finds_no_room_changes_nothing() {
         let world = hollow(folder, apart.path());
         let _ = world.run(&["snapshot", "now"]).expect(0);
         let before = world.dump();
-        let mut command = world.command(&["--run-now", "--only", "vacuum", "--json"]);
-        let night = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_secs(1));
-                disk.fill(kib << 10);
-            });
-            Output::of(command.env("FAILPOINTS", "vacuum.before=sleep(2000)"))
-        });
+        let night = world.held(
+            &["--run-now", "--only", "vacuum", "--json"],
+            "vacuum.before=1*return(hold)",
+        );
+        disk.fill(kib << 10);
+        let night = night.let_go();
         failed += u32::from(night.code != Some(0));
         let pairs = apart.path().join("snapshots/agent");
         harmless(&world, &night, &pairs, &before, || disk.empty());

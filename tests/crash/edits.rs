@@ -90,28 +90,18 @@ fn edited_while_its_point_is_gone(case: &Case, failpoint: &str) -> (i64, (Uuid, 
         .into_iter()
         .find(|(_, p)| p.payload["row"] == doomed)
         .expect("its point");
-    let failpoints = format!("points.removed=1*sleep(1500);{failpoint}");
-    let mut child = case
-        .world
-        .command(&["--run-now"])
-        .env("FAILPOINTS", failpoints)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    for _ in 0..500 {
-        if !case.world.all_points().contains_key(&point.0) {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let night = case.world.held(
+        &["--run-now"],
+        &format!("points.removed=1*return(hold);{failpoint}"),
+    );
+    assert!(!case.world.all_points().contains_key(&point.0));
     let edit = "UPDATE memories SET ttl_days = NULL, last_used_at = 1 WHERE id = ?1";
     assert_eq!(
         case.world.rows().execute(edit, [doomed]).unwrap(),
         1,
         "it was still there"
     );
-    let _ = child.wait().unwrap();
+    let _ = night.let_go();
     (doomed, point)
 }
 
@@ -184,25 +174,15 @@ fn an_owner_who_comes_back_between_points_and_rows_keeps_both() {
             .filter(|(_, point)| rows.contains(&point.payload["row"].as_i64().unwrap()))
             .collect();
         // ttl passes first: the second batch of points is that of the rows of orphans.
-        let mut child = case
+        let night = case
             .world
-            .command(&["--run-now"])
-            .env("FAILPOINTS", "points.removed=1*off->1*sleep(2500)")
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        for _ in 0..500 {
-            let points = case.world.all_points();
-            if before.keys().all(|id| !points.contains_key(id)) {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+            .held(&["--run-now"], "points.removed=1*off->1*return(hold)");
+        let points = case.world.all_points();
+        assert!(before.keys().all(|id| !points.contains_key(id)));
         let revive = "UPDATE users SET deleted_at = NULL WHERE id = 'zoe'";
         assert_eq!(case.world.rows().execute(revive, []).unwrap(), 1);
         assert_eq!(
-            child.wait().unwrap().code(),
+            night.let_go().code,
             Some(3),
             "{backend:?}: what was skipped is said"
         );

@@ -38,31 +38,18 @@ fn a_signal_ends_the_run_within_five_seconds_and_the_next_one_finishes() {
             "[guard]\nmax_fraction = 0.5\n[pass.orphans]",
         );
 
-        // The first batch is slowed so that the signal arrives in it.
-        let child = world
-            .command(&["--run-now", "--json"])
-            .env("FAILPOINTS", format!("{held_at}=1*sleep(1500)"))
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let is_held = || {
-            if held_at == "points.removed" {
-                return !world.all_points().contains_key(&point_id("user:ana", 1));
-            }
-            let status = world.run(&["status", "--json"]);
-            let stores = status.objects("status");
-            stores
-                .iter()
-                .any(|store| store["open_intents"].as_u64() > Some(0))
-        };
-        while !is_held() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        send(&child, signal);
+        // The signal arrives in the first batch.
+        let night = world.held(
+            &["--run-now", "--json"],
+            &format!("{held_at}=1*return(hold)"),
+        );
+        let first = point_id("user:ana", 1);
+        let is_gone = !world.all_points().contains_key(&first);
+        assert_eq!(is_gone, held_at == "points.removed");
+        send(night.child(), signal);
         #[expect(clippy::disallowed_methods, reason = "the exit must come in time")]
         let sent = Instant::now();
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        let _ = night.let_go().expect(130);
         assert!(sent.elapsed() < Duration::from_secs(5));
         let left = world.ids();
         assert!(

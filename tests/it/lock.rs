@@ -1,7 +1,6 @@
 //! One run at a time: the second says who holds the lock, and a killed holder leaves none behind.
 
-use std::time::Duration;
-
+use crate::support::held::Held;
 use crate::support::{Backend, DAY, Output, World, now};
 
 fn store() -> World {
@@ -13,48 +12,25 @@ fn store() -> World {
 }
 
 /// A run that stands still before its first removal.
-fn slow(world: &World) -> std::process::Child {
-    let mut child = world
-        .command(&["--run-now", "--json"])
-        .env("FAILPOINTS", "points.before=pause")
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let lock = world.path("state/agent/lock");
-    for _ in 0..200 {
-        let held = std::fs::read_to_string(&lock)
-            .is_ok_and(|holder| holder.contains(&child.id().to_string()));
-        if held && world.path("state/agent/main.db").exists() {
-            return child;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    panic!("the run never took its lock");
+fn slow(world: &World) -> Held {
+    world.held(&["--run-now", "--json"], "points.before=1*return(hold)")
 }
 
 #[test]
 fn of_two_runs_one_works_and_the_other_says_who() {
     let world = store();
-    let mut first = slow(&world);
+    let first = slow(&world);
+    let pid = first.child().id();
     let second = world.run(&["--run-now", "--json"]).expect(11);
-    assert!(
-        second.stdout.contains(&first.id().to_string()),
-        "{second:#?}"
-    );
+    assert!(second.stdout.contains(&pid.to_string()), "{second:#?}");
     assert_eq!(second.objects("error").len(), 1);
     // What only reads needs no lock.
     world.run(&["--dry-run"]).expect(0);
     let status = world.run(&["status"]).expect(0);
-    assert!(
-        status.stdout.contains(&format!("pid {}", first.id())),
-        "{status:#?}"
-    );
+    assert!(status.stdout.contains(&format!("pid {pid}")), "{status:#?}");
 
-    first.kill().unwrap();
-    first.wait().unwrap();
+    // Killed, as the holder of a lock may be.
+    drop(first);
     assert!(
         !world.run(&["status"]).expect(0).stdout.contains("running"),
         "nobody runs any more"

@@ -234,26 +234,17 @@ fn an_owner_who_comes_back_at_the_last_moment_keeps_everything() {
                 .unwrap();
         }
         let before = (world.all_points(), world.ids());
-        let child = world
-            .command(&["--run-now", "--json"])
-            .env("FAILPOINTS", "rows.before=1*sleep(4000)")
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
         // Once the points are gone, the run looks at the owners, and stands still before it takes the lock.
-        while world.all_points().len() > 3 {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        let night = world.held(&["--run-now", "--json"], "rows.before=1*return(hold)");
+        assert_eq!(world.all_points().len(), 3);
         insert("zoe", "NULL");
-        let night = child.wait_with_output().unwrap();
-        let told = String::from_utf8(night.stdout).unwrap();
+        let night = night.let_go();
         assert_eq!(
             (world.all_points(), world.ids()),
             before,
-            "{in_own_file} {is_absent} {mode}: {told}"
+            "{in_own_file} {is_absent} {mode}: {night:#?}"
         );
-        assert_eq!(night.status.code(), Some(3), "{told}");
+        let _ = night.expect(3);
         world.night().expect(0).all_passes("idle");
     }
 }

@@ -237,18 +237,10 @@ fn before_something_goes_a_pair_is_taken_in_place_of_a_damaged_newest() {
 #[test]
 fn what_the_agent_writes_after_the_copy_is_for_the_next_night() {
     let mut world = world();
-    let mut night = world
-        .command(&["--run-now", "--json"])
-        .env("FAILPOINTS", "pair.published=return(delay)")
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let is_published = |world: &World| names(world).iter().any(|name| !name.starts_with('.'));
-    while !is_published(&world) && night.try_wait().unwrap().is_none() {
-        std::thread::yield_now();
-    }
+    let night = world.held(&["--run-now", "--json"], "pair.published=1*return(hold)");
+    assert!(names(&world).iter().any(|name| !name.starts_with('.')));
     world.memory("ana", now(), None);
-    assert_eq!(night.wait().unwrap().code(), Some(0));
+    let _ = night.let_go().expect(0);
     assert_eq!(
         world.night().expect(0).pass("snapshot")["applied"],
         json!({"snapshot": 1})

@@ -1,12 +1,11 @@
 //! Whose point is it? A removal takes the point of its own memory and no other.
 
 use std::collections::BTreeSet;
-use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use rusqlite::params;
 
-use crate::support::{BACKENDS, Backend, DAY, Output, Points, World, now, open, point_id};
+use crate::support::held::Held;
+use crate::support::{BACKENDS, Backend, DAY, Points, World, now, open, point_id};
 
 /// Memories that are removed at once, at the most.
 const AT_ONCE: usize = 500;
@@ -144,38 +143,11 @@ fn a_row_without_an_owner_keeps_its_point() {
 }
 
 /// Starts a night that is held between the pre-images and the removal of the points, and waits until it is.
-fn held_before_the_points_go(world: &World, pass: &str) -> Child {
-    let mut child = world
-        .command(&["--run-now", "--json", "--only", pass])
-        .env(
-            "FAILPOINTS",
-            "points.before=1*sleep(3000);drops.before=1*sleep(3000)",
-        )
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    for _ in 0..150 {
-        let status = world.run(&["status", "--json"]);
-        let stores = status.objects("status");
-        if stores
-            .iter()
-            .any(|store| store["open_intents"].as_u64() > Some(0))
-        {
-            return child;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    child.kill().unwrap();
-    panic!("no intent was written: {:?}", child.wait());
-}
-
-fn end_of(child: Child) -> Output {
-    let output = child.wait_with_output().unwrap();
-    Output {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::new(),
-    }
+fn held_before_the_points_go(world: &World, pass: &str) -> Held {
+    world.held(
+        &["--run-now", "--json", "--only", pass],
+        "points.before=1*return(hold);drops.before=1*return(hold)",
+    )
 }
 
 /// The agent gives a memory a new vector after hypnos has copied the old one: the new one stays, and with it the row.
@@ -196,7 +168,7 @@ fn a_vector_written_between_the_copy_and_the_removal_stays() {
                 world.rows().execute(edit, [stays]).unwrap();
             }
             let new = world.all_points();
-            let ttl = end_of(night).expect(3).pass("ttl");
+            let ttl = night.let_go().expect(3).pass("ttl");
             assert_eq!(ttl["skipped"]["delete"], 1, "{story}: {ttl:#}");
             assert_eq!(ttl["applied"]["delete"], 1, "{story}: {ttl:#}");
             assert_eq!(world.ids(), [stays, lives].into(), "{story}");
@@ -256,7 +228,7 @@ fn a_memory_whose_owner_changes_elsewhere_stays() {
             .unwrap();
         db.execute("INSERT INTO reads VALUES (?1)", [is_used])
             .unwrap();
-        let ttl = end_of(night).expect(3).pass("ttl");
+        let ttl = night.let_go().expect(3).pass("ttl");
         assert_eq!(ttl["skipped"]["delete"], 3, "{backend:?}: {ttl:#}");
         let left: BTreeSet<i64> = [gets_another, is_nobodys, is_used].into();
         assert_eq!(world.ids(), left, "{backend:?}: {ttl:#}");
@@ -281,7 +253,7 @@ fn an_orphan_written_anew_before_its_removal_stays() {
         let night = held_before_the_points_go(&world, "orphans");
         world.put_as("user:ghost", written, 777);
         let new = world.all_points();
-        let orphans = end_of(night).expect(3).pass("orphans");
+        let orphans = night.let_go().expect(3).pass("orphans");
         assert_eq!(orphans["skipped"]["drop_point"], 1, "{orphans:#}");
         assert_eq!(orphans["applied"]["drop_point"], 1, "{orphans:#}");
         let left = world.all_points();

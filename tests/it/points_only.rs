@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 use uuid::Uuid;
 
+use crate::support::held::Held;
 use crate::support::points_only::{NewPoint, PointStore, Whole};
 use crate::support::qdrant::{rest_url, url};
 use crate::support::{DAY, Output, files, now, vector, write};
@@ -221,33 +222,17 @@ fn a_point_that_was_written_since_the_plan_is_left() {
     let store = store();
     let before = store.memories();
     // The first pair is taken after the plan was made and before anything is looked at again.
-    let mut child = store
-        .command(&["--run-now", "--json", "--only", "ttl,snapshot"])
-        .env("FAILPOINTS", "pair.published=1*return(delay)->off")
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    while !store.dir.path().join("snapshots/agent").is_dir()
-        || std::fs::read_dir(store.dir.path().join("snapshots/agent"))
-            .unwrap()
-            .all(|entry| {
-                entry
-                    .unwrap()
-                    .file_name()
-                    .to_str()
-                    .unwrap()
-                    .starts_with('.')
-            })
-    {
-        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    let night = Held::start(
+        &mut store.command(&["--run-now", "--json", "--only", "ttl,snapshot"]),
+        "pair.published=1*return(hold)",
+        store.dir.path().join("hold"),
+    );
     let edited = memory(21, "ana", "ana needs it for ever", &json!({}));
     store.put(store.collection(), &[edited]);
     store.delete(store.collection(), &[&id(22)]);
-    let status = child.wait_with_output().unwrap();
-    let stdout = String::from_utf8(status.stdout).unwrap();
-    assert!(stdout.contains(r#""skipped":{"delete":1}"#), "{stdout}");
+    let night = night.let_go();
+    let ttl = night.pass("ttl");
+    assert_eq!(ttl["skipped"], json!({"delete": 1}), "{night:#?}");
     let after = store.memories();
     assert_eq!(before.len() - 1, after.len());
     assert!(after[&id(21)].contains("for ever"));

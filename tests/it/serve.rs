@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::daemon::Daemon;
+use crate::support::held::wait;
 use crate::support::{Backend, DAY, World, now, write};
 
 mod load;
@@ -88,7 +89,7 @@ fn an_end_says_so_and_leaves_at_once_when_nothing_runs() {
         let mut daemon = world.daemon();
         daemon.send(signal);
         assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
-        assert!(daemon.notes().contains("STOPPING=1"), "{}", daemon.notes());
+        daemon.has_told("STOPPING=1");
     }
     assert_eq!(world.ids().len(), 2);
 }
@@ -198,23 +199,19 @@ fn a_start_without_a_valid_configuration_or_an_address_fails() {
 #[test]
 fn sigterm_lets_the_batch_be_finished() {
     let world = at_two(NIGHTLY);
-    let mut daemon = world.daemon_with("points.before=1*sleep(2000)", &[]);
+    let mut daemon = world.daemon_with("points.before=1*return(hold)", &[]);
     world.set_clock(1);
-    daemon.wait("an open intent", |_| {
-        world.run(&["status", "--json"]).objects("status")[0]["open_intents"] == 1
-    });
+    daemon.wait("the hold", |_| world.is_held());
+    let status = world.run(&["status", "--json"]);
+    assert_eq!(status.objects("status")[0]["open_intents"], 1);
     #[expect(clippy::disallowed_methods, reason = "the exit must come in time")]
     let sent = Instant::now();
     daemon.send(Signal::TERM);
+    daemon.told("STOPPING=1");
+    world.let_go();
     assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
     assert!(sent.elapsed() < Duration::from_secs(30));
-    // The last lines are read after the process has ended.
-    let is_said = || daemon.log().contains("run ended");
-    let mut patience = 0..500;
-    while !is_said() && patience.next().is_some() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(is_said(), "{}", daemon.log());
+    daemon.has_logged("run ended");
     assert_eq!(world.ids(), [2].into(), "the batch was finished");
     assert_eq!(world.ids(), world.point_rows());
     assert_eq!(runs(&world, "agent")[0]["outcome"], "interrupted");
@@ -270,7 +267,6 @@ fn a_run_that_keeps_crashing_waits_for_its_time() {
         let mut again = world
             .command(&[])
             .env("FAILPOINTS", "run.begun=return(kill)")
-            .env("HYPNOS_TEST_CLOCK", world.path("clock"))
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
@@ -316,11 +312,9 @@ fn the_log_is_json_or_fit_for_the_journal_and_tells_no_memory() {
         .stderr(file)
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    while !line.ends_with('\n') {
-        std::thread::sleep(Duration::from_millis(20));
-        line = std::fs::read_to_string(&journal).unwrap();
-    }
+    let said = || std::fs::read_to_string(&journal).unwrap();
+    wait("a line", || said().ends_with('\n'));
+    let line = said();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(line.starts_with("<6> INFO "), "{line}");

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::held::{self, PATIENCE};
 use super::{World, now, send, tells_no_memory, write};
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// The beat of the daemon is a third of this.
 const WATCHDOG_USEC: &str = "300000";
 
@@ -33,7 +32,7 @@ impl World {
         self.configure("[pass.orphans]", &tables)
     }
 
-    /// Sets the clock of the daemon to so many seconds after three in the morning (UTC) of the world's night.
+    /// Sets the clock of the daemon, and of every run by hand, to so many seconds after three in the morning (UTC) of the world's night.
     pub fn set_clock(&self, seconds: i64) {
         let shift = self.three + seconds - now();
         // Replaced whole: the daemon may be reading.
@@ -53,7 +52,6 @@ impl World {
         let mut child = self
             .command(args)
             .env("FAILPOINTS", failpoints)
-            .env("HYPNOS_TEST_CLOCK", self.path("clock"))
             .env("NOTIFY_SOCKET", &socket)
             .env("WATCHDOG_USEC", WATCHDOG_USEC)
             .stdout(Stdio::null())
@@ -152,6 +150,18 @@ impl Daemon {
             daemon.manager_seen += found.map_or(0, |at| at + text.len());
             found.is_some()
         });
+    }
+
+    /// Waits until what has ended is heard to have logged a text: its last lines are read after that.
+    #[track_caller]
+    pub fn has_logged(&self, text: &str) {
+        held::wait(text, || self.log().contains(text));
+    }
+
+    /// The same of what it told the service manager.
+    #[track_caller]
+    pub fn has_told(&self, text: &str) {
+        held::wait(text, || self.notes().contains(text));
     }
 
     /// Waits until the loop has gone round a few times.

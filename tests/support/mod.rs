@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 pub mod daemon;
+pub mod held;
 pub mod page;
 pub mod points_only;
 pub mod qdrant;
@@ -358,7 +359,10 @@ deleted_at = "deleted_at"
             .arg("--config")
             .arg(self.path("hypnos.toml"))
             .args(args)
+            // Where the test has set it: else there is no such file, and the time is the real one.
+            .env("HYPNOS_TEST_CLOCK", self.path("clock"))
             .current_dir(self.dir.path());
+        held::hold_by(&mut command, &self.hold());
         command
     }
 
@@ -548,16 +552,22 @@ pub fn tells_no_memory(text: &str) {
     assert!(!text.contains("canary"), "a memory was told: {text}");
 }
 
-impl Output {
-    #[must_use = "say which exit code it should have"]
-    pub fn of(command: &mut Command) -> Self {
-        let output = command.output().expect("hypnos");
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
         let output = Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).expect("UTF-8"),
             stderr: String::from_utf8(output.stderr).expect("UTF-8"),
         };
         tells_no_memory(&output.stderr);
+        output
+    }
+}
+
+impl Output {
+    #[must_use = "say which exit code it should have"]
+    pub fn of(command: &mut Command) -> Self {
+        let output = Self::from(command.output().expect("hypnos"));
         let shows_memories = |arg: &std::ffi::OsStr| arg == "review" || arg == "why";
         if !command.get_args().any(shows_memories) {
             tells_no_memory(&output.stdout);

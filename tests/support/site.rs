@@ -106,12 +106,7 @@ impl Site {
             }
             peak
         });
-        let output = child.wait_with_output().unwrap();
-        let output = Output {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        };
+        let output = Output::from(child.wait_with_output().unwrap());
         (output, watch.join().unwrap())
     }
 

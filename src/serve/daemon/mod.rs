@@ -202,12 +202,14 @@ impl Daemon {
     /// Lets the run at work finish its batch. A second signal, or a batch that takes too long, ends that as well: what
     /// was begun is finished by the next run.
     async fn end(mut self, signals: &mut Signals) -> Exit {
+        if let Some(work) = &self.work {
+            work.ask_to_end();
+        }
         Manager::stopping();
         tracing::info!("ending");
         let Some(work) = &mut self.work else {
             return Exit::Done;
         };
-        work.ask_to_end();
         tokio::select! {
             ended = timeout(LAST_BATCH, work.ended()) => {
                 if let Ok(ended) = ended {

@@ -17,14 +17,6 @@ fn next(world: &World, code: i32) -> (Value, Value) {
     (run["restores"][0].clone(), run)
 }
 
-/// Waits for the journal of a restore, which a delay holds up.
-fn wait_for_journal(world: &World) {
-    let journal = world.path("state/agent/restore.json");
-    while !journal.exists() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn an_agent_that_comes_late_is_left_alone_and_nothing_stays_armed() {
     type Agent = fn(&mut World) -> Option<Connection>;
@@ -44,18 +36,17 @@ fn an_agent_that_comes_late_is_left_alone_and_nothing_stays_armed() {
         (Backend::Sqlite, writes, "was written to"),
         (Backend::Qdrant, writes, "was written to"),
     ];
-    for (backend, agent, told) in cases {
+    let steps = ["begun", "decided"].into_iter();
+    for (step, (backend, agent, told)) in steps.flat_map(|step| cases.map(|case| (step, case))) {
         let mut world = world_on(backend);
         let pair = pair(&world);
         upset(&mut world);
-        let mut command = world.command(&["snapshot", "restore", &pair]);
-        let steps = ["begun", "staged", "cleaned", "decided"];
-        let delays = steps.map(|step| format!("restore.{step}=return(delay)"));
-        command.env("FAILPOINTS", delays.join(";"));
-        let restoring = std::thread::spawn(move || Output::of(&mut command));
-        wait_for_journal(&world);
+        let restoring = world.held(
+            &["snapshot", "restore", &pair],
+            &format!("restore.{step}=1*return(hold)"),
+        );
         let agent = agent(&mut world);
-        let refused = restoring.join().unwrap().expect(3);
+        let refused = restoring.let_go().expect(3);
         assert!(refused.stderr.contains(told), "{refused:#?}");
         assert!(!refused.stderr.contains("not finished"), "{refused:#?}");
         assert_eq!(left_overs(&world), [""; 0]);
