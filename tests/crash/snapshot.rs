@@ -145,6 +145,15 @@ fn times(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |n| n.parse().expect("a number"))
 }
 
+/// Stops the writer, also when the test fails beside it.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A process of its own would not share the locks; a thread of this one does not either, since hypnos is another one.
 fn write_until(world: &World, stop: &AtomicBool) {
     let rows = world.rows();
@@ -197,6 +206,7 @@ fn pairs_beside_a_writer_hold_every_row_that_was_there_and_its_point() {
     let stop = AtomicBool::new(false);
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| write_until(&world, &stop));
+        let _stops = Stops(&stop);
         let taken: Vec<(i64, serde_json::Value)> = (0..times("HYPNOS_PAIRS", 4))
             .map(|_| {
                 let before = highest(&world);
@@ -204,7 +214,6 @@ fn pairs_beside_a_writer_hold_every_row_that_was_there_and_its_point() {
                 (before, output.expect(0).objects("pair").remove(0))
             })
             .collect();
-        stop.store(true, Ordering::Relaxed);
         taken
     });
     verify(&world, "beside a writer");
@@ -298,9 +307,8 @@ fn a_capture_that_is_killed_is_never_listed() {
     let stop = AtomicBool::new(false);
     let busy: u64 = std::thread::scope(|scope| {
         scope.spawn(|| write_until(&world, &stop));
-        let killed = (0..rounds).map(|_| kill_one()).sum();
-        stop.store(true, Ordering::Relaxed);
-        killed
+        let _stops = Stops(&stop);
+        (0..rounds).map(|_| kill_one()).sum()
     });
     println!("{calm} captures killed, {busy} beside a writer");
     let night = world.run(&["--run-now", "--only", "snapshot"]);

@@ -28,6 +28,7 @@ use qdrant_peer::{Cluster, Code, Damage, Peer, PeerOptions};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::support::held::wait;
 use crate::support::qdrant::{block_on, client_of, rest_url, url};
 use crate::support::{DAY, Points, World, now};
 

@@ -353,9 +353,7 @@ fn what_an_agent_writes_meanwhile_is_in_the_copy() {
     peer.faults().slow("Points/Get", Duration::from_secs(1));
     let (folder, copy) = std::thread::scope(|scope| {
         let copying = scope.spawn(|| copied_anew(&scene));
-        while peer.calls_of("Points/Get") == 0 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait("the call", || peer.calls_of("Points/Get") > 0);
         scene.put([whole_point(0), whole_point(77)]);
         copying.join().unwrap()
     });
@@ -379,9 +377,7 @@ fn a_stop_leaves_no_collection_behind() {
     let before = peer.calls_of("Points/Upsert");
     let error = std::thread::scope(|scope| {
         let copying = scope.spawn(|| copies.copy_anew_to(folder.path()).unwrap_err());
-        while peer.calls_of("Points/Upsert") == before {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait("the call", || peer.calls_of("Points/Upsert") > before);
         stop.request();
         copying.join().unwrap()
     });

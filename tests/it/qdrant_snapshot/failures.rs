@@ -254,9 +254,7 @@ fn a_stop_is_heard_while_a_snapshot_comes_and_the_servers_copy_still_goes() {
     let copies = QdrantCopies::new(&scene.vectors(), &stop).unwrap();
     let error = std::thread::scope(|scope| {
         let copying = scope.spawn(|| copies.copy_to(folder.path()).unwrap_err());
-        while peer.calls_of("Rest/DownloadSnapshot") == 0 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait("the call", || peer.calls_of("Rest/DownloadSnapshot") > 0);
         stop.request();
         copying.join().unwrap()
     });
