@@ -18,9 +18,9 @@ fn id(number: u32) -> String {
     Uuid::from_u64_pair(number.into(), 0x4000_8000).to_string()
 }
 
-/// `YYYY-MM-DD` so many days from now, in UTC.
-fn day(offset: i64) -> String {
-    jiff::Timestamp::from_second(now() + offset * DAY)
+/// `YYYY-MM-DD` so many days from an instant, in UTC.
+fn day(at: i64, offset: i64) -> String {
+    jiff::Timestamp::from_second(at + offset * DAY)
         .unwrap()
         .strftime("%Y-%m-%d")
         .to_string()
@@ -143,10 +143,13 @@ fn drifted(spelling: Spelling) -> Drifted {
     ] {
         add(of(key, name), &mut points);
     }
+    // It is noon, so that no midnight comes before the end.
+    let noon = now().div_euclid(DAY) * DAY + DAY / 2;
+    store.shift_clock(noon - now());
     let expiring = |days: i64, number: u32| {
         let mut payload = memory(number);
         payload["data"] = format!("until day {days} number {number} holds").into();
-        payload["expiration_date"] = day(days).into();
+        payload["expiration_date"] = day(noon, days).into();
         payload
     };
     let expired = (1..=40).map(|n| add(expiring(-i64::from(n), 5000 + n), &mut points));
