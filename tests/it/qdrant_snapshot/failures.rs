@@ -128,6 +128,10 @@ fn a_failing_call_leaves_nothing_behind() {
                     .delete_snapshot(DeleteSnapshotRequestBuilder::new(&scene.name, name)),
             )
             .unwrap();
+            // It goes before its collection does, after which it could not be found.
+            assert_eq!(scene.collections().len(), 2, "and what it belongs to");
+            let other = tempfile::tempdir().unwrap();
+            scene.copies().copy_to(other.path()).unwrap();
         }
         if method != "Rest/DeleteCollection" {
             scene.is_clean(method);

@@ -1,8 +1,8 @@
 //! A copy without what had been removed: the server's snapshot of a collection that was written anew for it.
 //!
 //! Mechanics: a temporary collection `NAME-hypnos-anew` is made like the live one, on the same server, and every point is
-//! written to it; its snapshot is fetched and counted like that of the live one, and the collection goes before it is.
-//! The server needs room for it meanwhile.
+//! written to it; its snapshot is fetched and counted like that of the live one, and the collection goes. The server needs
+//! room for it meanwhile.
 //!
 //! Policy: what it is like counts by what the server says of both: where they differ, or the server refuses to make or to
 //! fill it, there is no such copy, and the caller has to do with a snapshot of the live one. So it is for shards on several
@@ -37,20 +37,17 @@ impl QdrantCopies {
         let name = self.name_of(ANEW);
         let fetched = self.write_and_fetch(place, &name, folder);
         let removed = self.remove(&name);
-        let Some((files, written)) = fetched? else {
+        let Some((files, counts)) = fetched? else {
             removed?;
             return Ok(None);
         };
-        let counted = removed.and_then(|()| self.count(folder, &files, &place.nodes));
-        let counted = counted.and_then(|count| {
-            if count == written {
-                return Ok(count);
-            }
-            Err(CopyError::Damaged(
+        let proven = removed.and_then(|()| match counts {
+            [written, copied] if written == copied => Ok(copied),
+            _ => Err(CopyError::Damaged(
                 "the copy does not hold the points that were written anew".to_owned(),
-            ))
+            )),
         });
-        match counted {
+        match proven {
             Ok(count) => Ok(Some((files, count))),
             Err(error) => {
                 remove_files(folder, &files)?;
@@ -59,12 +56,13 @@ impl QdrantCopies {
         }
     }
 
+    /// The files, with what was written and what is in them.
     fn write_and_fetch(
         &self,
         place: &mut Place,
         name: &str,
         folder: &Path,
-    ) -> Result<Option<(Vec<CopiedFile>, Count)>, CopyError> {
+    ) -> Result<Option<(Vec<CopiedFile>, [Count; 2])>, CopyError> {
         match self.write_anew(place, name) {
             Err(VectorError::Refused { reason, .. }) => {
                 cannot(&reason);
@@ -72,9 +70,10 @@ impl QdrantCopies {
             }
             written => written?,
         }
-        let count = self.count_in(name)?;
+        let written = self.count_in(name)?;
         place.nodes = self.nodes(name)?;
-        Ok(Some((self.fetch(name, &place.nodes, folder)?, count)))
+        let (files, copied) = self.fetch(name, &place.nodes, folder)?;
+        Ok(Some((files, [written, copied])))
     }
 
     fn write_anew(&self, place: &Place, name: &str) -> Result<(), VectorError> {

@@ -3,7 +3,8 @@
 //! Mechanics: [`http`] makes requests, [`server`] the calls of one node, [`cluster`] finds the nodes that hold the
 //! collection. A server's snapshot has what was removed, too, as long as the server keeps it: one without is made of a
 //! collection that was written anew, `NAME-hypnos-anew`, see [`anew`]. A copy is counted by recovering it into a temporary
-//! collection, `NAME-hypnos-verify`, since nothing but a server can open it. A copy that is put back goes to
+//! collection, `NAME-hypnos-verify`, since nothing but a server can open it: while it is read, so that it comes once, see
+//! [`tee`]. A copy that is put back goes to
 //! `NAME-hypnos-TAG` first. What makes that the live one depends on the configured name, see [`switching`]: an alias is
 //! moved in one request; a collection is replaced by a snapshot of the new one, which the server unpacks before it touches
 //! anything. Where others have points in it, too, it is changed point by point, see [`shared`].
@@ -17,6 +18,7 @@
 //!
 //! [`anew`]: self::anew
 //! [`switching`]: self::switching
+//! [`tee`]: self::tee
 //! [`http`]: self::http
 //! [`server`]: self::server
 //! [`cluster`]: self::cluster
@@ -40,7 +42,7 @@ use crate::store::vectors::{self, VectorError};
 use anew::ANEW;
 use cluster::Node;
 use http::{Ask, Http, Patience};
-use server::{Server, Upload};
+use server::{Server, Twin, Upload};
 
 mod anew;
 mod cluster;
@@ -48,6 +50,7 @@ mod http;
 mod server;
 mod shared;
 mod switching;
+mod tee;
 mod tenants;
 
 pub use tenants::TenantCopies;
@@ -204,8 +207,10 @@ impl QdrantCopies {
     fn copy(&self, folder: &Path, is_anew_wanted: bool) -> Result<CopiedPoints, CopyError> {
         let version = self.server.version()?;
         let mut place = self.place()?;
-        // A killed run may have left one.
-        self.remove(&self.name_of(ANEW))?;
+        // A killed run may have left them.
+        for tag in [ANEW, VERIFY] {
+            self.remove(&self.name_of(tag))?;
+        }
         let written = if is_anew_wanted {
             self.copy_anew(&mut place, folder)?
         } else {
@@ -214,7 +219,7 @@ impl QdrantCopies {
         let written_anew = written.is_some();
         let (files, count) = match written {
             Some(copied) => copied,
-            None => self.copy_as_it_is(&place, folder)?,
+            None => self.fetch(&place.collection, &place.nodes, folder)?,
         };
         Ok(CopiedPoints {
             backend: BACKEND.to_owned(),
@@ -226,13 +231,29 @@ impl QdrantCopies {
         })
     }
 
-    fn copy_as_it_is(
+    /// Copies a collection from the nodes into files of `folder`, all or none, and counts what came.
+    fn fetch(
         &self,
-        place: &Place,
+        collection: &str,
+        nodes: &[Node],
         folder: &Path,
     ) -> Result<(Vec<CopiedFile>, Count), CopyError> {
-        let files = self.fetch(&place.collection, &place.nodes, folder)?;
-        match self.count(folder, &files, &place.nodes) {
+        let mut files = Vec::new();
+        let counted = self.counted(|twin| {
+            for (index, (server, node)) in self.sources(nodes)?.into_iter().enumerate() {
+                let name = format!("points-{index}.snapshot");
+                let twin = Twin {
+                    server: &server,
+                    collection: twin,
+                    name: &upload_name(VERIFY, index),
+                };
+                let file = server.copy(collection, folder, &name, &twin)?;
+                files.push((CopiedFile { node, ..file }, server));
+            }
+            check_placed(&files, twin, nodes)
+        });
+        let files = files.into_iter().map(|(file, _)| file).collect();
+        match counted {
             Ok(count) => Ok((files, count)),
             Err(error) => {
                 remove_files(folder, &files)?;
@@ -241,39 +262,18 @@ impl QdrantCopies {
         }
     }
 
-    /// Copies a collection from the nodes into files of `folder`, all or none.
-    fn fetch(
-        &self,
-        collection: &str,
-        nodes: &[Node],
-        folder: &Path,
-    ) -> Result<Vec<CopiedFile>, CopyError> {
-        let sources: Vec<(Server, Option<String>)> = if nodes.is_empty() {
-            vec![(self.server.clone(), None)]
-        } else {
-            // Before anything is copied, every node is there.
-            let copied = nodes.iter().filter(|node| node.copied);
-            copied
-                .map(|node| {
-                    Ok((
-                        self.server_of(node.peer_id, &node.uri)?,
-                        Some(node.uri.clone()),
-                    ))
-                })
-                .collect::<Result<_, VectorError>>()?
-        };
-        let mut files = Vec::new();
-        for (index, (server, node)) in sources.into_iter().enumerate() {
-            let name = format!("points-{index}.snapshot");
-            match server.copy(collection, folder, &name) {
-                Ok(file) => files.push(CopiedFile { node, ..file }),
-                Err(error) => {
-                    remove_files(folder, &files)?;
-                    return Err(error);
-                }
-            }
+    /// The nodes to copy from, each with the address that is recorded of it. Before anything is copied, every one is there.
+    fn sources(&self, nodes: &[Node]) -> Result<Vec<(Server, Option<String>)>, VectorError> {
+        if nodes.is_empty() {
+            return Ok(vec![(self.server.clone(), None)]);
         }
-        Ok(files)
+        let copied = nodes.iter().filter(|node| node.copied);
+        copied
+            .map(|node| {
+                let server = self.server_of(node.peer_id, &node.uri)?;
+                Ok((server, Some(node.uri.clone())))
+            })
+            .collect()
     }
 
     /// Recovers files into the collection `into`, which is made of them when it is not there.
@@ -287,23 +287,20 @@ impl QdrantCopies {
     ) -> Result<(), CopyError> {
         let mut targets = Vec::new();
         for file in files {
-            targets.push((file, self.target(file, files.len())?));
+            targets.push((file.clone(), self.target(file, files.len())?));
         }
         for (index, (file, server)) in targets.iter().enumerate() {
             let mut contents = File::open(folder.join(&file.name))
                 .map_err(CopyError::io("open the file of a snapshot"))?;
             let upload = Upload {
-                name: &format!("hypnos-{tag}-{index}.snapshot"),
+                name: &upload_name(tag, index),
                 contents: &mut contents,
                 bytes: file.bytes,
                 sha256: Some(&file.sha256),
             };
             server.recover(into, upload)?;
         }
-        for (file, server) in &targets {
-            check_placed(server, into, file, nodes)?;
-        }
-        Ok(())
+        check_placed(&targets, into, nodes)
     }
 
     /// The node that a file is to be put on: any, when it is the only file.
@@ -320,19 +317,12 @@ impl QdrantCopies {
         }
     }
 
-    /// Counts files by recovering them into a temporary collection.
-    fn count(
-        &self,
-        folder: &Path,
-        files: &[CopiedFile],
-        nodes: &[Node],
-    ) -> Result<Count, CopyError> {
+    /// Counts what `put` puts into a temporary collection.
+    fn counted(&self, put: impl FnOnce(&str) -> Result<(), CopyError>) -> Result<Count, CopyError> {
         let name = self.name_of(VERIFY);
         // A killed run may have left one.
         self.remove(&name)?;
-        let counted = self
-            .put(folder, files, nodes, &name, VERIFY)
-            .and_then(|()| self.count_in(&name));
+        let counted = put(&name).and_then(|()| self.count_in(&name));
         let removed = self.remove(&name);
         let count = counted?;
         removed?;
@@ -382,7 +372,7 @@ impl PointCopies for QdrantCopies {
 
     fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError> {
         let nodes = nodes_in(copy)?;
-        self.count(folder, &copy.files, &nodes)
+        self.counted(|name| self.put(folder, &copy.files, &nodes, name, VERIFY))
     }
 
     fn is_current(
@@ -455,30 +445,37 @@ fn nodes_in(copy: &CopiedPoints) -> Result<Vec<Node>, CopyError> {
     Ok(place.nodes)
 }
 
-/// Sees that a node holds every shard that the file it was given has: shards that are elsewhere stay empty.
+/// The name that a server keeps a file under while it makes a collection of it.
+fn upload_name(tag: &str, index: usize) -> String {
+    format!("hypnos-{tag}-{index}.snapshot")
+}
+
+/// Sees that every node holds each shard that the file it was given has: shards that are elsewhere stay empty.
 fn check_placed(
-    server: &Server,
+    placed: &[(CopiedFile, Server)],
     collection: &str,
-    file: &CopiedFile,
     nodes: &[Node],
-) -> Result<(), VectorError> {
-    let shards = server.shards(collection)?;
-    let here = shards.local();
-    let from = nodes
-        .iter()
-        .find(|node| file.node.as_ref() == Some(&node.uri));
-    let are_placed = match from {
-        Some(node) => node.shards.is_subset(&here),
-        None => here.len() == shards.count(),
-    };
-    if are_placed {
-        return Ok(());
+) -> Result<(), CopyError> {
+    for (file, server) in placed {
+        let shards = server.shards(collection)?;
+        let here = shards.local();
+        let from = nodes
+            .iter()
+            .find(|node| file.node.as_ref() == Some(&node.uri));
+        let are_placed = match from {
+            Some(node) => node.shards.is_subset(&here),
+            None => here.len() == shards.count(),
+        };
+        if !are_placed {
+            return Err(VectorError::Refused {
+                call: "recovering a snapshot in a cluster",
+                reason: "the cluster has put the shards of the new collection on other nodes than those of the old one"
+                    .to_owned(),
+            }
+            .into());
+        }
     }
-    Err(VectorError::Refused {
-        call: "recovering a snapshot in a cluster",
-        reason: "the cluster has put the shards of the new collection on other nodes than those of the old one"
-            .to_owned(),
-    })
+    Ok(())
 }
 
 /// Removes the files of a copy that was not finished.

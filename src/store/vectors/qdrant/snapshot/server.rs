@@ -6,32 +6,32 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Cursor, Read, Write as _};
+use std::io::{Cursor, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use ureq::http::Method;
 
 use super::cluster::{ClusterStatus, Shards};
 use super::http::{Ask, Failure, Http, Patience};
+use super::tee::Tee;
 use crate::durable;
-use crate::store::copies::{CopiedFile, CopyError, hex};
+use crate::panics::joined;
+use crate::store::copies::{CopiedFile, CopyError};
 use crate::store::vectors::VectorError;
-
-/// Bytes that are moved at once.
-const CHUNK: usize = 256 << 10;
 
 /// A snapshot as the server describes it.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Made {
     pub(super) name: String,
-    size: u64,
+    pub(super) size: u64,
     /// Servers before 1.8 give none.
-    checksum: Option<String>,
+    pub(super) checksum: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,6 +45,22 @@ struct Alias {
     collection_name: String,
 }
 
+impl Made {
+    fn check_length(&self, length: Option<u64>) -> Result<(), CopyError> {
+        match length {
+            Some(length) if length != self.size => Err(self.wrong_length(length)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn wrong_length(&self, bytes: u64) -> CopyError {
+        CopyError::Damaged(format!(
+            "the snapshot that came has {bytes} bytes or more, the server says {}",
+            self.size
+        ))
+    }
+}
+
 /// A file on its way to a server.
 pub(super) struct Upload<'a> {
     /// The name that the server keeps it under.
@@ -54,6 +70,14 @@ pub(super) struct Upload<'a> {
     /// Its SHA-256, which the server compares before it touches anything; not known for what comes from a server that
     /// gives none.
     pub(super) sha256: Option<&'a str>,
+}
+
+/// A collection that is made of a snapshot while that is read.
+pub(super) struct Twin<'a> {
+    pub(super) server: &'a Server,
+    pub(super) collection: &'a str,
+    /// The name that the server keeps what is uploaded under.
+    pub(super) name: &'a str,
 }
 
 /// One node.
@@ -160,17 +184,19 @@ impl Server {
         self.read("listing snapshots", &path)
     }
 
-    /// Has a snapshot made, copies it to a new file of `folder`, and removes the server's copy.
+    /// Has a snapshot made, copies it to a new file of `folder`, recovers `twin` from what comes, as it comes, and removes
+    /// the server's copy.
     pub(super) fn copy(
         &self,
         collection: &str,
         folder: &Path,
         name: &str,
+        twin: &Twin<'_>,
     ) -> Result<CopiedFile, CopyError> {
         let path = folder.join(name);
         let mut is_there = false;
         let copied = self.with_snapshot(collection, |made| {
-            let sha256 = self.download(collection, made, &path)?;
+            let sha256 = self.download(collection, made, &path, twin)?;
             is_there = true;
             Ok(CopiedFile {
                 name: name.to_owned(),
@@ -192,7 +218,7 @@ impl Server {
             let path = snapshot_path(from, &made.name);
             let ask = question("reading a snapshot", &path);
             self.http.fetch(&ask, |contents, length| {
-                check_length(made, length)?;
+                made.check_length(length)?;
                 let upload = Upload {
                     name,
                     contents,
@@ -292,69 +318,73 @@ impl Server {
         }
     }
 
-    /// Copies a snapshot to a new file, which is not there when that fails, and returns the SHA-256 of its bytes.
-    fn download(&self, collection: &str, made: &Made, to: &Path) -> Result<String, CopyError> {
-        let path = snapshot_path(collection, &made.name);
-        let ask = question("reading a snapshot", &path);
-        let mut file = OpenOptions::new()
+    /// Copies a snapshot to a new file, which is not there when that fails, recovers `twin` from it, and returns the
+    /// SHA-256 of its bytes.
+    fn download(
+        &self,
+        collection: &str,
+        made: &Made,
+        to: &Path,
+        twin: &Twin<'_>,
+    ) -> Result<String, CopyError> {
+        let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(durable::PRIVATE)
             .open(to)
             .map_err(CopyError::io("create the file of a snapshot"))?;
-        let fetched = self
-            .http
-            .fetch(&ask, |contents, length| {
-                check_length(made, length)?;
-                self.pump(&ask, contents, &mut file, made)
-            })
-            .and_then(|sha256| {
-                file.sync_all()
-                    .map_err(CopyError::io("sync the file of a snapshot"))?;
-                Ok(sha256)
+        let (file, (tell, whole)) = (&file, mpsc::channel());
+        let fetched = thread::scope(|scope| {
+            // While the twin is made of what came, the file is synced and the server's own copy goes.
+            let settled = scope.spawn(move || match whole.recv() {
+                Ok(()) => self.settle(collection, made, file),
+                Err(_) => Ok(()),
             });
+            let sha256 = self.pass_on(collection, made, file, twin, tell);
+            let settled = joined(settled);
+            sha256.and_then(|sha256| settled.map(|()| sha256))
+        });
         if fetched.is_err() {
             fs::remove_file(to).map_err(CopyError::io("remove the file of half a snapshot"))?;
         }
         fetched
     }
 
-    fn pump(
+    fn settle(&self, collection: &str, made: &Made, file: &File) -> Result<(), CopyError> {
+        let synced = file.sync_all();
+        synced.map_err(CopyError::io("sync the file of a snapshot"))?;
+        Ok(self.remove_snapshot(collection, &made.name)?)
+    }
+
+    /// Reads a snapshot once, for its file and for the twin; `whole` hears of the last byte.
+    fn pass_on(
         &self,
-        ask: &Ask<'_>,
-        from: &mut dyn Read,
-        to: &mut File,
+        collection: &str,
         made: &Made,
+        file: &File,
+        twin: &Twin<'_>,
+        whole: Sender<()>,
     ) -> Result<String, CopyError> {
-        let mut hash = Sha256::new();
-        let mut chunk = vec![0; CHUNK];
-        let mut bytes = 0;
-        loop {
-            let read = from
-                .read(&mut chunk)
-                .map_err(|error| self.http.broken_off(ask, error))?;
-            if read == 0 {
-                break;
+        let path = snapshot_path(collection, &made.name);
+        let ask = question("reading a snapshot", &path);
+        let broken_off = |error| CopyError::from(self.http.broken_off(&ask, error));
+        self.http.fetch(&ask, |contents, length| {
+            made.check_length(length)?;
+            let mut tee = Tee::new(contents, file, made, &broken_off, whole);
+            let upload = Upload {
+                name: twin.name,
+                contents: &mut tee,
+                bytes: made.size,
+                sha256: made.checksum.as_deref(),
+            };
+            let recovered = twin.server.recover(twin.collection, upload);
+            match (tee.outcome(), recovered) {
+                (Some(Err(error)), _) => Err(error),
+                (_, Err(error)) => Err(error.into()),
+                (Some(sha256), Ok(())) => sha256,
+                (None, Ok(())) => Err(malformed("recovering a snapshot").into()),
             }
-            bytes += read as u64;
-            if bytes > made.size {
-                return Err(wrong_length(made, bytes));
-            }
-            hash.update(&chunk[..read]);
-            to.write_all(&chunk[..read])
-                .map_err(CopyError::io("write the file of a snapshot"))?;
-        }
-        if bytes != made.size {
-            return Err(wrong_length(made, bytes));
-        }
-        let sha256 = hex(&hash.finalize());
-        match &made.checksum {
-            Some(expected) if !expected.eq_ignore_ascii_case(&sha256) => Err(CopyError::Damaged(
-                "the snapshot that came has another checksum than the server gives for it"
-                    .to_owned(),
-            )),
-            _ => Ok(sha256),
-        }
+        })
     }
 
     fn read<T: DeserializeOwned>(&self, call: &'static str, path: &str) -> Result<T, VectorError> {
@@ -381,20 +411,6 @@ fn snapshot_path(collection: &str, name: &str) -> String {
         escaped(collection),
         escaped(name)
     )
-}
-
-fn check_length(made: &Made, length: Option<u64>) -> Result<(), CopyError> {
-    match length {
-        Some(length) if length != made.size => Err(wrong_length(made, length)),
-        _ => Ok(()),
-    }
-}
-
-fn wrong_length(made: &Made, bytes: u64) -> CopyError {
-    CopyError::Damaged(format!(
-        "the snapshot that came has {bytes} bytes or more, the server says {}",
-        made.size
-    ))
 }
 
 fn parsed<T: DeserializeOwned>(call: &'static str, value: Value) -> Result<T, VectorError> {
