@@ -65,6 +65,7 @@ pub(super) fn forget(
             progress: &Silent,
         },
     };
+    super::require_own_states(&config, &task.stores)?;
     if !what.yes || what.dry_run {
         let preview = task.preview()?;
         if what.dry_run {

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::{Cli, Command, Global, RunArgs};
 use crate::config::{self, Config};
+use crate::engine;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::memory::Namespace;
 use crate::output::Out;
-use crate::state::StateError;
+use crate::state::{StateDir, StateError};
 use crate::store;
 
 mod check;
@@ -216,6 +217,15 @@ fn state_failure(store: &str, error: &StateError) -> Failure {
         message: format!("read the state of {store}: {}", crate::error::chain(error)),
         hint: error.hint().map(str::to_owned),
     }
+}
+
+/// Refuses a command that would write to a store by a state that is of another one, before it begins with the first of
+/// several; also where it would only foresee.
+fn require_own_states(config: &Config, stores: &[&config::Store]) -> Result<(), Failure> {
+    stores.iter().try_for_each(|store| {
+        let dir = StateDir::new(&config.state_dir, &store.name);
+        engine::place::require_own_in(&dir, store)
+    })
 }
 
 /// Refuses the name of a store that is not configured.

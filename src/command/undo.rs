@@ -61,6 +61,7 @@ pub(super) fn undo(
         return Err(Failure::new(Exit::Usage, format!("no run {run} is known"))
             .with_hint("hypnos status lists them"));
     }
+    super::require_own_states(&config, &known)?;
     if let Some(id) = what.id {
         require_deed(&config, &known, &scope, id)?;
     }

@@ -1,7 +1,7 @@
 //! What a person asks for between two nights, under the same lock and in the same journal as a night.
 
-use super::Options;
 use super::journal::{after, end_run, injected, lock, run_row, state_failure, totals};
+use super::{Options, place};
 use crate::apply::{self, Job, States};
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
@@ -14,7 +14,8 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::restore::{self, Resumed};
 use crate::state::{RunEnd, StateDir};
 
-/// Works under the lock of a store, and writes down that it did; `end` says how what was done is called.
+/// Works under the lock of a store, and writes down that it did; `end` says how what was done is called. A state of another
+/// store is refused.
 pub(crate) fn in_a_run<T>(
     dir: StateDir,
     store: &config::Store,
@@ -25,6 +26,7 @@ pub(crate) fn in_a_run<T>(
     let _lock = lock(&dir, options)?;
     let watch = Stopwatch::start();
     let states = States::open(dir, store).map_err(state_failure)?;
+    place::take(&states, store)?;
     let main = states.main();
     hit(Failpoint::RunBefore).map_err(injected)?;
     main.begin_run(&run_row(options)).map_err(state_failure)?;

@@ -1,7 +1,7 @@
 //! Pairs that a person asks for.
 
 use super::journal::lock;
-use super::{Options, by_hand};
+use super::{Options, by_hand, place};
 use crate::apply::Job;
 use crate::config::{self, Backend, Config};
 use crate::error::Failure;
@@ -112,7 +112,8 @@ fn put_back(
                     "--no-safety-pair goes on without a pair of the present state, and keeps its files beside the new ones",
                 ));
             }
-            Err(_) => {}
+            // Nothing names what was begun elsewhere.
+            Err(_) => place::require_here(states.main(), store)?,
         }
         restore::restore(Request {
             config,

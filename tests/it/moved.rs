@@ -59,6 +59,11 @@ fn what_was_accepted_for_one_store_removes_nothing_from_another_of_its_name() {
         &["--dry-run"],
         &["review", "keep", "1"],
         &["review", "snooze", "1"],
+        &["undo", "last"],
+        &["undo", "last", "--dry-run"],
+        &["forget", "user:ana", "--yes"],
+        &["forget", "user:ana", "--dry-run"],
+        &["snapshot", "now"],
     ] {
         let refused = other(&world, args).expect(78);
         for part in ["another store of the name \"agent\"", "rows.path was"] {
@@ -107,5 +112,56 @@ fn a_state_of_before_counts_for_the_store_of_its_newest_intents_and_is_accepted_
         .unwrap();
     let _ = other(&world, &["--run-now"]).expect(78);
     world.memory("ana", now() - 20 * DAY, Some(7));
+    let _ = hash(&world.night().expect(3));
+}
+
+#[test]
+fn no_pair_is_put_back_by_the_removals_of_another_store() {
+    let world = two_of_one_name();
+    accepted(&world);
+    let states = |name: &str| world.path("state").join(name);
+    // A pair of the other store from before it got this state.
+    fs::rename(states("agent"), states("aside")).unwrap();
+    let pair = other(&world, &["--json", "snapshot", "now"]).expect(0);
+    let pair = pair.objects("pair")[0]["pair"].as_str().unwrap().to_owned();
+    fs::rename(states("agent"), states("own")).unwrap();
+    fs::rename(states("aside"), states("agent")).unwrap();
+    let whole = || {
+        ["b/memory.db", "b/vectors.db", "state/agent/main.db"].map(|file| dump(&world.path(file)))
+    };
+    let before = whole();
+    let restore = ["snapshot", "restore", &pair, "--without-state"];
+    let refused = other(&world, &restore).expect(78);
+    for part in ["another store of the name", "nothing of pair"] {
+        assert!(refused.stderr.contains(part), "{refused:#?}");
+    }
+    assert_eq!(whole(), before);
+    // By its own state it is put back.
+    fs::rename(states("agent"), states("aside")).unwrap();
+    fs::rename(states("own"), states("agent")).unwrap();
+    let restored = other(&world, &["snapshot", "restore", &pair]).expect(3);
+    let expected = format!("pair {pair} is put back");
+    assert!(restored.stderr.contains(&expected), "{restored:#?}");
+}
+
+#[test]
+fn what_is_told_of_another_store_says_so_in_a_line() {
+    let world = two_of_one_name();
+    accepted(&world);
+    for args in [&["status"] as &[&str], &["review"], &["why", "1"]] {
+        for (told, times) in [(other(&world, args), 1), (world.run(args), 0)] {
+            let told = told.expect(0);
+            let said = told.stderr.lines();
+            let said = said.filter(|line| line.contains("another store of the name \"agent\""));
+            assert_eq!(said.count(), times, "{args:?} {told:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_command_by_hand_makes_a_new_state_that_of_its_store() {
+    let world = two_of_one_name();
+    let _ = world.run(&["forget", "user:nobody", "--yes"]).expect(0);
+    let _ = other(&world, &["--run-now"]).expect(78);
     let _ = hash(&world.night().expect(3));
 }

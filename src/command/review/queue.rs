@@ -7,6 +7,7 @@ use super::texts::{MemoryLine, Texts};
 use crate::cli::ReviewArgs;
 use crate::clock::{self, Timestamp};
 use crate::config::{self, Config};
+use crate::engine;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::memory::{Namespace, printable};
@@ -81,10 +82,14 @@ pub(super) fn print(
 
 fn read(config: &Config, store: &config::Store, all: bool) -> Result<Vec<Entry>, StateError> {
     let dir = StateDir::new(&config.state_dir, &store.name);
-    match dir.read(Partition::Main)? {
-        None => Ok(Vec::new()),
-        Some(state) if all => state.entries(&QuestionKind::ALL),
-        Some(state) => state.open_entries(),
+    let Some(state) = dir.read(Partition::Main)? else {
+        return Ok(Vec::new());
+    };
+    engine::place::mention(&state, store);
+    if all {
+        state.entries(&QuestionKind::ALL)
+    } else {
+        state.open_entries()
     }
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::cli::Global;
 use crate::clock::{self, Timestamp};
 use crate::config;
-use crate::engine::NIGHTS;
+use crate::engine::{self, NIGHTS};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::metrics::journal::{self, Journal};
@@ -192,6 +192,7 @@ impl Status {
         status.take(&journal);
         status.restore = pending_restore(dir, status.running.is_some());
         if let Some(main) = dir.read(Partition::Main)? {
+            engine::place::mention(&main, store);
             status.forgetting = main.forgetting()?.len() as u64;
             status.reversals = Reversal::of_all(&main.totals()?);
         }

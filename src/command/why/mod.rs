@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::cli::Global;
 use crate::clock::{self, Timestamp};
 use crate::config::{self, Config};
+use crate::engine;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::memory::{Memory, MemoryId, Namespace, Role};
@@ -117,6 +118,9 @@ impl Search {
             .state
             .read(state::Partition::Main)
             .map_err(|error| super::state_failure(&store.name, &error))?;
+        if let Some(state) = &main {
+            engine::place::mention(state, store);
+        }
         Ok(Self {
             now: clock::now(),
             stores,
