@@ -216,6 +216,13 @@ fn show(certificate: &Certificate, out: &mut Out) {
         out.lines(&table.to_string());
     }
     for store in &certificate.stores {
+        if let Some(at) = store.begun_at {
+            out.line(&format!(
+                "  gone on with  {}: a run that was cut off had begun it at {at:.0}; rows and points that it removed are \
+                 counted above, what it removed of entities, of hypnos' own files and of pairs is not",
+                store.store
+            ));
+        }
         if let Some(pair) = &store.new_pair {
             out.line(&format!(
                 "  new pair  {}  {pair}: taken and verified without it",

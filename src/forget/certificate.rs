@@ -40,6 +40,10 @@ pub struct Certificate {
 pub struct Erased {
     /// The store.
     pub store: Arc<str>,
+    /// When a run that was cut off had begun it: the rows and points that it removed are counted here, what it removed of
+    /// the rest is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun_at: Option<Timestamp>,
     /// What was removed, or would be.
     pub removed: Vec<Copy>,
     /// The pair of snapshots that was taken and verified once all was erased, since the newest one held something of it.
@@ -125,6 +129,7 @@ impl Erased {
     pub(super) fn new(store: &Arc<str>) -> Self {
         Self {
             store: Arc::clone(store),
+            begun_at: None,
             removed: Vec::new(),
             new_pair: None,
             remaining: Vec::new(),

@@ -1,6 +1,7 @@
 //! The erasure itself: removals until a look finds nothing, the state, what is left in the files, the pairs.
 
 use crate::apply::{self, Job, States};
+use crate::clock::Timestamp;
 use crate::config::{self, Config};
 use crate::engine::{self, Options, by_hand};
 use crate::error::Failure;
@@ -8,11 +9,11 @@ use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
 use crate::guard::{Census, Consent, approve};
 use crate::memory::Namespace;
-use crate::pass::erasure;
+use crate::pass::erasure::{self, Extent};
 use crate::pass::{Cx, PassName};
 use crate::plan::{ActionKind, Tally};
 use crate::report::count;
-use crate::state::{State, StateError};
+use crate::state::{Forgotten, State, StateError};
 use crate::store::Stores;
 use crate::store::rows;
 use crate::store::traces::Trace;
@@ -59,10 +60,11 @@ impl Erasing<'_> {
         let sightings = Sightings::new();
         let view = View::new(self.options.now, self.stores, &sightings);
         hit(Failpoint::ForgetBefore).map_err(engine::injected)?;
-        let from_pairs = main
+        let begun = main
             .begin_forgetting(namespace, target.from_pairs, self.options.now)
             .map_err(engine::state_failure)?;
         hit(Failpoint::ForgetBegun).map_err(engine::injected)?;
+        erased.begun_at = begun.cut_off;
         self.stores(&view, namespace, &mut erased)?;
         if erased.interrupted {
             return Ok(erased);
@@ -82,7 +84,7 @@ impl Erasing<'_> {
         hit(Failpoint::ForgetStateDone).map_err(engine::injected)?;
         self.overwrite(&view, namespace, &mut erased)?;
         hit(Failpoint::ForgetOverwritten).map_err(engine::injected)?;
-        self.pairs(namespace, first_removal, from_pairs, &mut erased)?;
+        self.pairs(namespace, first_removal, begun.from_pairs, &mut erased)?;
         if erased.interrupted {
             return Ok(erased);
         }
@@ -152,14 +154,18 @@ impl Erasing<'_> {
                 break;
             }
         }
+        let before = match erased.begun_at {
+            Some(since) => self.removed_before(view, namespace, since)?,
+            None => Extent::default(),
+        };
         let of = |kind| removed.get(&kind).copied().unwrap_or_default();
         let (rows, points, entities) = (
             rows_place(view, namespace)?,
             points_place(&self.stores.config),
             entities_place(&self.stores.config),
         );
-        erased.removed("rows", &rows, of(ActionKind::Delete));
-        erased.removed("points", &points, of(ActionKind::DropPoint));
+        erased.removed("rows", &rows, before.rows + of(ActionKind::Delete));
+        erased.removed("points", &points, before.points + of(ActionKind::DropPoint));
         erased.removed("entities", &entities, of(ActionKind::DropEntity));
         let left = erasure::extent(view, namespace).map_err(|error| failed(&error))?;
         if left.rows > 0 {
@@ -181,6 +187,31 @@ impl Erasing<'_> {
             erased.remains("entities", &entities, why, true);
         }
         Ok(())
+    }
+
+    /// What runs that were cut off had removed since it was begun. What lists memories is in no such count.
+    fn removed_before(
+        &self,
+        view: &View<'_>,
+        namespace: &Namespace,
+        since: Timestamp,
+    ) -> Result<Extent, Failure> {
+        let mut extent = Extent::default();
+        for place in places(self.stores, view, namespace)? {
+            let Forgotten { memories, points } = self
+                .states
+                .at(place.as_partition(), |state| {
+                    state.forgotten_since(namespace, since, &self.options.run)
+                })
+                .map_err(engine::state_failure)?;
+            if self.stores.config.rows.are_points() {
+                extent.points += memories;
+            } else {
+                extent.rows += memories;
+                extent.points += points;
+            }
+        }
+        Ok(extent)
     }
 
     fn state(

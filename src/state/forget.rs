@@ -1,13 +1,14 @@
 //! Forgetting a namespace: everything that names it, or says what its memories said, goes; the tombstones stay.
 
-use rusqlite::{ToSql, Transaction, params};
+use rusqlite::{OptionalExtension as _, ToSql, Transaction, params};
 
 use super::bookmark::remember_erased;
 use super::ledger::NamespaceHash;
-use super::sql::{At, Owned};
+use super::sql::{At, Count, Json, Owned, Packed};
 use super::{State, StateError, StateReader};
 use crate::clock::Timestamp;
-use crate::memory::Namespace;
+use crate::memory::{Namespace, PointId};
+use crate::plan::Reason;
 
 /// A namespace whose erasure was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,24 @@ pub struct Forgetting {
     pub namespace: Namespace,
     /// Whether pairs of snapshots that hold some of them are to go, too.
     pub from_pairs: bool,
+}
+
+/// An erasure that is begun, or gone on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begun {
+    /// Whether pairs of snapshots are wanted, by this run or by one that was cut off.
+    pub from_pairs: bool,
+    /// When a run that was cut off had begun it.
+    pub cut_off: Option<Timestamp>,
+}
+
+/// What runs have removed of a namespace because it is to be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Forgotten {
+    /// Memories.
+    pub memories: u64,
+    /// Points, with a memory or without.
+    pub points: u64,
 }
 
 /// What a state file held of a namespace, by kind.
@@ -35,7 +54,7 @@ pub struct Held {
 
 impl State {
     /// Writes that a namespace is about to be erased, from pairs of snapshots too or not, so that the next run goes on if
-    /// this one is killed. Answers whether the pairs are wanted, by this run or by one that was cut off.
+    /// this one is killed.
     ///
     /// # Errors
     ///
@@ -45,15 +64,27 @@ impl State {
         namespace: &Namespace,
         from_pairs: bool,
         now: Timestamp,
-    ) -> Result<bool, StateError> {
+    ) -> Result<Begun, StateError> {
         self.write("write what is to be forgotten", |tx| {
-            Ok(tx.query_row(
+            let name = namespace.as_str();
+            let cut_off = tx
+                .query_row(
+                    "SELECT begun_at FROM forgetting WHERE namespace = ?1",
+                    [name],
+                    |row| row.get::<_, At>(0),
+                )
+                .optional()?;
+            let from_pairs = tx.query_row(
                 "INSERT INTO forgetting(namespace, begun_at, from_pairs) VALUES (?1, ?2, ?3)
                  ON CONFLICT(namespace) DO UPDATE SET from_pairs = max(from_pairs, excluded.from_pairs)
                  RETURNING from_pairs",
-                params![namespace.as_str(), At(now), from_pairs],
+                params![name, At(now), from_pairs],
                 |row| row.get(0),
-            )?)
+            )?;
+            Ok(Begun {
+                from_pairs,
+                cut_off: cut_off.map(|At(at)| at),
+            })
         })
     }
 
@@ -158,6 +189,46 @@ impl StateReader {
             Ok(row.get::<_, Option<At>>(0)?.map(|at| at.0))
         })?;
         Ok(first.into_iter().flatten().next())
+    }
+
+    /// What runs other than `run` have removed of a namespace since an instant because it is to be forgotten, as far as the
+    /// file remembers it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be counted.
+    pub fn forgotten_since(
+        &self,
+        namespace: &Namespace,
+        since: Timestamp,
+        run: &str,
+    ) -> Result<Forgotten, StateError> {
+        // What is done names nobody any more, but for its tombstones.
+        let sql = "SELECT reason, points,
+                     (SELECT count(*) FROM tombstones WHERE intent = intents.id AND memory IS NOT NULL)
+                   FROM intents
+                   WHERE id IN (SELECT intent FROM tombstones WHERE namespace = ?1 AND at >= ?2)
+                     AND outcome = 'done' AND origin NOT IN (SELECT id FROM origins WHERE run = ?3)";
+        let mut forgotten = Forgotten::default();
+        for spelling in self.spellings(namespace)? {
+            let params = params![NamespaceHash::of(&spelling), At(since), run];
+            let removals = self.rows("count what is forgotten", sql, params, |row| {
+                let points: Option<Packed<Vec<PointId>>> = row.get(1)?;
+                let points = points.map_or(0, |Packed(points)| points.len() as u64);
+                Ok((
+                    row.get::<_, Json<Reason>>(0)?.0,
+                    points,
+                    row.get::<_, Count>(2)?.0,
+                ))
+            })?;
+            for (reason, points, memories) in removals {
+                if reason == Reason::Forgotten {
+                    forgotten.memories += memories;
+                    forgotten.points += points;
+                }
+            }
+        }
+        Ok(forgotten)
     }
 
     /// The namespaces that are being erased.
@@ -293,11 +364,17 @@ mod tests {
             namespace: maria.clone(),
             from_pairs,
         };
-        for (asked, wanted) in [(false, false), (true, true), (false, true)] {
-            assert_eq!(
-                state.begin_forgetting(&maria, asked, at(5)).unwrap(),
-                wanted
-            );
+        for (asked, wanted, now, cut_off) in [
+            (false, false, 5, None),
+            (true, true, 6, Some(at(5))),
+            (false, true, 7, Some(at(5))),
+        ] {
+            let expected = Begun {
+                from_pairs: wanted,
+                cut_off,
+            };
+            let begun_now = state.begin_forgetting(&maria, asked, at(now)).unwrap();
+            assert_eq!(begun_now, expected);
             assert_eq!(state.forgetting().unwrap(), [begun(wanted)]);
         }
         let of_namesake = state.held(&namesake).unwrap();
@@ -323,6 +400,41 @@ mod tests {
         let first = |of: &Namespace| state.first_removal(of).unwrap();
         assert_eq!(first(&maria), Some(stones[0].at));
         assert_eq!(first(&Namespace::parse("user:nobody").unwrap()), None);
+    }
+
+    #[test]
+    fn what_a_killed_run_had_removed_is_remembered_by_whose_it_was() {
+        let world = World::new();
+        let state = world.main();
+        let (maria, bea) = (named("user:maria"), named("user:bea"));
+        let forgotten = |intent: Intent, namespace: &Namespace| Intent {
+            namespace: Some(namespace.clone()),
+            reason: Reason::Forgotten,
+            erase: true,
+            ..intent
+        };
+        let intents = [
+            forgotten(deletion(1), &maria),
+            forgotten(drop_point(7), &maria),
+            forgotten(deletion(2), &bea),
+            // Expired, and so not of the erasure.
+            Intent {
+                namespace: Some(maria.clone()),
+                ..deletion(3)
+            },
+        ];
+        let ids = state.intend("run-1", PassName::Review, &intents).unwrap();
+        let done: Vec<_> = ids.iter().map(|id| (*id, Settled::Done)).collect();
+        state.settle(&done, at(5)).unwrap();
+        state.forget(&maria, at(6)).unwrap();
+        let since = |at, run| state.forgotten_since(&maria, at, run).unwrap();
+        let expected = Forgotten {
+            memories: 2,
+            points: 2,
+        };
+        assert_eq!(since(at(5), "run-2"), expected);
+        assert_eq!(since(at(6), "run-2"), Forgotten::default());
+        assert_eq!(since(at(5), "run-1"), Forgotten::default());
     }
 
     #[test]

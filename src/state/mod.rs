@@ -48,7 +48,7 @@ pub use bookmark::Bookmark;
 pub use compared::Compared;
 pub use error::StateError;
 pub use file::{State, StateReader};
-pub use forget::{Forgetting, Held};
+pub use forget::{Begun, Forgetting, Forgotten, Held};
 pub use intent::{Intent, IntentId, IntentRecord, Settled, SkipReason};
 pub use ledger::{ActionResult, Gone, NamespaceHash, Tombstone, Total};
 pub use lock::{Holder, RunLock};

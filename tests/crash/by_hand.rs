@@ -124,6 +124,36 @@ fn an_undo_is_finished_whatever_step_it_is_cut_off_at() {
     println!("undo: disturbed at {steps} steps");
 }
 
+/// Rows and points that a certificate counts, and whether it says that it goes on with an erasure.
+fn certified(forgotten: &Output) -> (u64, u64, bool) {
+    let store = &forgotten.objects("certificate")[0]["stores"][0];
+    let removed = store["removed"].as_array().unwrap();
+    let of = |what: &str| {
+        let copies = removed.iter().filter(|copy| copy["what"] == what);
+        copies.map(|copy| copy["count"].as_u64().unwrap()).sum()
+    };
+    (of("rows"), of("points"), store["begun_at"].is_string())
+}
+
+#[test]
+fn a_certificate_counts_what_killed_runs_had_removed() {
+    let forget = ["forget", "user:ana", "--yes", "--json"];
+    for (backend, point, action, story) in stories(&FORGET) {
+        if action != "kill" {
+            continue;
+        }
+        let world = world(backend);
+        for point in [point, Failpoint::ForgetOverwritten] {
+            let cut = disturbed(&world, &forget, point, action);
+            assert_eq!(cut.code, None, "{story}: {cut:#?}");
+        }
+        let whole = world.run(&forget).expect(0);
+        assert_eq!(certified(&whole), (7, 8, true), "{story}");
+        let again = world.run(&forget).expect(0);
+        assert_eq!(certified(&again), (0, 0, false), "{story}");
+    }
+}
+
 #[test]
 fn what_is_to_be_forgotten_is_forgotten_whatever_step_it_is_cut_off_at() {
     let mut steps = 0;
