@@ -211,7 +211,7 @@ impl Answering<'_> {
         let approved = approve(plan, &Census::default(), bounds, Consent::Accepted)
             .map_err(|refused| Failure::new(Exit::LeftOver, refused.1.to_string()))?;
         let (done, result) = apply::apply(approved, &self.job());
-        by_hand::count(self.states, PassName::Review, &done)?;
+        by_hand::count(&self.job(), &done)?;
         result.map_err(|error| Failure::new(Exit::Failed, chain(&error)))?;
         if done.interrupted {
             return Err(Failure::new(Exit::Interrupted, "interrupted"));

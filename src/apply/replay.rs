@@ -10,7 +10,7 @@
 //! An intent is finished only on the stores that it was written for: where the configuration names others by now, it
 //! stays open and is named, and no pass of the store runs until a person has decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::failpoint::{Failpoint, hit};
 use crate::pace::Pace;
@@ -111,6 +111,7 @@ fn replay_file(
             };
             after = Some(last.id);
             let own = foreign.take(job.states.identity(), open);
+            doubt(job, own.iter().map(|record| record.run.as_str()))?;
             let file = match files.home(partition) {
                 Home::File(file) => Some(file),
                 Home::None => None,
@@ -129,6 +130,7 @@ fn replay_file(
             };
             after = Some(last.id);
             let own = foreign.take(job.states.identity(), open);
+            doubt(job, own.iter().filter_map(|record| record.undo.as_deref()))?;
             match files.home(partition) {
                 Home::Missing => is_file_missing |= !own.is_empty(),
                 home => replayed.undone += undo::replay(job, state, &home, own)?,
@@ -143,6 +145,15 @@ fn replay_file(
         }
         Ok(())
     })
+}
+
+/// Writes that what these runs did is not all counted, before more of it ends.
+fn doubt<'a>(job: &Job<'_>, runs: impl Iterator<Item = &'a str>) -> Result<(), ApplyError> {
+    let runs: BTreeSet<&str> = runs.collect();
+    for run in runs {
+        job.states.main().doubt(run)?;
+    }
+    Ok(())
 }
 
 fn replay_intents(

@@ -5,7 +5,7 @@ use crate::config;
 use crate::failpoint::{Failpoint, Injected, hit};
 use crate::pass::PassName;
 use crate::plan::{Comparison, Unread};
-use crate::state::{Partition, State, StateDir, StateError, Tenants};
+use crate::state::{Deeds, Partition, State, StateDir, StateError, Tenants, Unaccounted};
 use crate::stop::Stop;
 use crate::store::identity::Identity;
 use crate::store::place;
@@ -134,6 +134,26 @@ impl States {
         let state = self.dir.open(partition)?;
         state.prune(before)?;
         state.tidy().map(drop)
+    }
+
+    /// What the intents of every state file tell of a run, and whether every one could be read.
+    ///
+    /// # Errors
+    ///
+    /// When the main state file cannot be read, or the folder cannot be listed.
+    pub(crate) fn deeds(&self, of: &Unaccounted) -> Result<(Deeds, bool), StateError> {
+        let mut deeds = self.main.deeds(of)?;
+        let tenants = self.tenants()?;
+        let mut is_whole = tenants.damaged.is_empty();
+        for tenant in &tenants.names {
+            let state = self.dir.read(Partition::Tenant(tenant));
+            match state.and_then(|state| state.map(|state| state.deeds(of)).transpose()) {
+                Ok(theirs) => deeds.merge(theirs.unwrap_or_default()),
+                // Replay has named it.
+                Err(_) => is_whole = false,
+            }
+        }
+        Ok((deeds, is_whole))
     }
 
     /// The tenants that have a state file.

@@ -1,14 +1,14 @@
 //! What a person asks for between two nights, under the same lock and in the same journal as a night.
 
 use super::journal::{after, end_run, injected, lock, run_row, state_failure, totals};
-use super::{Options, place};
+use super::{Options, account, place};
 use crate::apply::{self, Job, States};
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
 use crate::failpoint::{Failpoint, hit};
-use crate::pass::{Cx, PassName};
+use crate::pass::Cx;
 use crate::report::Applied;
 use crate::snapshot::SnapshotError;
 use crate::snapshot::restore::{self, Resumed};
@@ -79,9 +79,7 @@ pub(crate) fn finish_earlier(job: &Job<'_>) -> Result<(), Failure> {
         Failure::new(Exit::Failed, chain(&error))
             .while_doing("finish what an earlier run had begun")
     })?;
-    for (pass, done) in &replayed.by_pass {
-        count(job.states, *pass, done)?;
-    }
+    account::settle(job.states, job.run, job.now)?;
     match replayed.unread.first() {
         // Nothing is changed before a person has decided about what was begun on other stores.
         Some(unread) if replayed.foreign => Err(Failure::new(
@@ -93,10 +91,11 @@ pub(crate) fn finish_earlier(job: &Job<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Adds what was done to the counters of a pass.
-pub(crate) fn count(states: &States, pass: PassName, done: &Applied) -> Result<(), Failure> {
-    states
+/// Adds what was done to the counters of the pass.
+pub(crate) fn count(job: &Job<'_>, done: &Applied) -> Result<(), Failure> {
+    let totals = totals(job.pass, done);
+    job.states
         .main()
-        .add_totals(&totals(pass, done))
+        .count(job.run, &totals)
         .map_err(state_failure)
 }

@@ -12,6 +12,7 @@
 //! | `dry_run` | the same, ending at the plans; writes nothing |
 //! | `verdict` | what the guard is asked, and how a pass that could not plan is reported |
 //! | `by_hand` | the frame of what a person asks for between two nights |
+//! | `account` | counting what runs did that were killed |
 //! | `pairs` | pairs of snapshots that a person asks for |
 //! | `place` | whether the state is of this very store |
 //! | `journal` | the lock, and what is written down of a run |
@@ -34,6 +35,7 @@ use crate::report::{Cause, PassReport, RunReport, Unopened};
 use crate::state::IntentRecord;
 use crate::store::Stores;
 
+mod account;
 pub(crate) mod by_hand;
 mod dry_run;
 mod journal;

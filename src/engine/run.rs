@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::journal::{
-    after, end_run, injected, lock, pass_row, run_row, state_failure, totals, totals_of, unopened,
+    after, end_run, injected, lock, pass_row, run_row, state_failure, totals_of, unopened,
 };
 use super::verdict::{
     LOCKED, census, consent, fail, failed_plan, first_run, needs_first_pair, refuse_without_pair,
     refused_for_open_intents,
 };
-use super::{Observer, Options, Stopped, by_hand, passes, place};
+use super::{Observer, Options, Stopped, account, by_hand, passes, place};
 use crate::apply::{self, Job, PruneError, States};
 use crate::clock::{Stopwatch, Timestamp};
 use crate::config::{self, Config};
@@ -146,7 +146,7 @@ impl StoreRun<'_> {
         Ok(self.prune(report)?)
     }
 
-    /// Finishes what earlier runs had begun, and counts it for the passes that had planned it. Tells whether some of
+    /// Finishes what earlier runs had begun, and counts it for them. Tells whether some of
     /// it was begun on other stores, and stays open.
     fn replay(&self, report: &mut RunReport) -> Result<bool, Stopped> {
         let replayed = apply::replay::replay(&self.job(PassName::ALL[0])).map_err(|error| {
@@ -160,17 +160,7 @@ impl StoreRun<'_> {
         })?;
         report.replayed += replayed.actions();
         report.interrupted |= replayed.interrupted;
-        let totals = replayed
-            .by_pass
-            .iter()
-            .flat_map(|(pass, done)| totals(*pass, done))
-            .collect::<Vec<_>>();
-        hit(Failpoint::ReplayCountBefore).map_err(injected)?;
-        self.states
-            .main()
-            .add_totals(&totals)
-            .map_err(state_failure)?;
-        hit(Failpoint::ReplayCounted).map_err(injected)?;
+        account::settle(self.states, &self.options.run, self.options.now)?;
         report.unfinished.extend(replayed.unread);
         Ok(replayed.foreign)
     }

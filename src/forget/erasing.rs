@@ -121,7 +121,7 @@ impl Erasing<'_> {
             let approved = approve(plan, &Census::default(), bounds, Consent::Accepted)
                 .map_err(|refused| Failure::new(Exit::LeftOver, refused.1.to_string()))?;
             let (done, result) = apply::apply(approved, &self.job());
-            by_hand::count(self.states, PassName::Review, &done)?;
+            by_hand::count(&self.job(), &done)?;
             result.map_err(|error| failed(&error))?;
             if let Some(unread) = done.unread.first() {
                 let message = format!("change {}: {}", unread.partition, unread.problem);

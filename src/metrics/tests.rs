@@ -313,7 +313,7 @@ fn totals_are_there_from_the_first_page_and_a_damaged_state_file_is_no_number() 
         result: ActionResult::Applied,
         count: 7,
     };
-    state.add_totals(&[total]).unwrap();
+    state.count("by hand", &[total]).unwrap();
     drop(state);
     let series =
         r#"hypnos_actions_total{store="agent",pass="ttl",action="delete",result="applied"}"#;

@@ -393,7 +393,7 @@ mod tests {
             ("secure_delete", 1),
             ("foreign_keys", 1),
             ("busy_timeout", 5_000),
-            ("user_version", 7),
+            ("user_version", 8),
             ("application_id", schema::APPLICATION_ID),
             ("auto_vacuum", 2),
             ("trusted_schema", 0),
@@ -522,10 +522,10 @@ mod tests {
         edit(&world, "CREATE TABLE users(id)");
         refused(&world, "not a state file", "move the file away");
         let world = closed();
-        edit(&world, "PRAGMA user_version = 8");
+        edit(&world, "PRAGMA user_version = 9");
         refused(
             &world,
-            "has version 8, this hypnos knows 7",
+            "has version 9, this hypnos knows 8",
             "or a newer one",
         );
         let world = World::new();
@@ -559,7 +559,7 @@ mod tests {
 
         let steps = [schema::STEPS, &["CREATE TABLE added(x INTEGER) STRICT"]].concat();
         let conn = connect_to_read(&path).unwrap();
-        assert_eq!(check(&conn, &path, &steps).unwrap(), Some(7));
+        assert_eq!(check(&conn, &path, &steps).unwrap(), Some(8));
         drop(conn);
         for _ in 0..2 {
             let state = State::open_with(&path, Partition::Main, &steps).unwrap();
@@ -569,7 +569,7 @@ mod tests {
                 .execute("INSERT INTO added VALUES (1)", [])
                 .unwrap();
         }
-        refused(&world, "has version 8", "or a newer one");
+        refused(&world, "has version 9", "or a newer one");
     }
 
     #[test]

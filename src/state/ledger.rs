@@ -145,16 +145,6 @@ impl State {
             Ok(())
         })
     }
-
-    /// Adds to counters, in one transaction. [`State::record_pass`] adds those of a pass by itself; this is for what
-    /// is done outside of one, such as replay and undo.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written; then nothing is added.
-    pub fn add_totals(&self, totals: &[Total]) -> Result<(), StateError> {
-        self.write("add to the totals", |tx| Ok(add_totals(tx, totals)?))
-    }
 }
 
 pub(super) fn add_totals(tx: &Transaction<'_>, totals: &[Total]) -> rusqlite::Result<()> {
@@ -350,13 +340,16 @@ mod tests {
             for action in ActionKind::ALL {
                 for (count, result) in (1..).zip(ActionResult::ALL) {
                     state
-                        .add_totals(&[total(pass, action, result, count)])
+                        .count("run-1", &[total(pass, action, result, count)])
                         .unwrap();
                     state
-                        .add_totals(&[
-                            total(pass, action, result, 10),
-                            total(pass, action, result, 100),
-                        ])
+                        .count(
+                            "run-1",
+                            &[
+                                total(pass, action, result, 10),
+                                total(pass, action, result, 100),
+                            ],
+                        )
                         .unwrap();
                     expected.push(total(pass, action, result, count + 110));
                 }
@@ -377,9 +370,9 @@ mod tests {
                 count,
             )
         };
-        state.add_totals(&[of(1)]).unwrap();
+        state.count("run-1", &[of(1)]).unwrap();
         for too_many in [i64::MAX as u64, u64::MAX] {
-            state.add_totals(&[of(1), of(too_many)]).unwrap_err();
+            state.count("run-1", &[of(1), of(too_many)]).unwrap_err();
         }
         assert_eq!(state.totals().unwrap(), [of(1)]);
     }

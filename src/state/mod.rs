@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use crate::durable;
 use crate::failpoint::{Failpoint, hit};
 
+mod account;
 mod bookmark;
 mod compared;
 mod error;
@@ -44,6 +45,7 @@ mod sql;
 mod testing;
 mod undo;
 
+pub use account::{Deeds, Unaccounted};
 pub use bookmark::Bookmark;
 pub use compared::Compared;
 pub use error::StateError;

@@ -102,15 +102,20 @@ impl State {
     /// When no such run has begun, or it ended before, or the file cannot be written.
     pub fn finish_run(&self, run: &str, end: &RunEnd) -> Result<(), StateError> {
         self.write("finish the run", |tx| {
+            // What a person asked for and was not done to the end is looked at by the next run.
             let finished = tx.execute(
-                "UPDATE runs SET finished_at = ?2, outcome = ?3, exit = ?4, error = ?5
+                "UPDATE runs SET finished_at = ?2, outcome = ?3, exit = ?4, error = ?5,
+                   accounted = ?4 = 0 OR EXISTS (SELECT 1 FROM passes WHERE run = runs.id)
                  WHERE run = ?1 AND finished_at IS NULL",
                 params![run, At(end.finished_at), end.outcome, end.exit, end.error],
             )?;
-            match finished {
-                0 => Err(Fault::Refused(format!("run {run} is not running"))),
-                _ => Ok(()),
+            if finished == 0 {
+                return Err(Fault::Refused(format!("run {run} is not running")));
             }
+            if end.exit == 0 {
+                tx.execute("DELETE FROM counted WHERE run = ?1", [run])?;
+            }
+            Ok(())
         })
     }
 
@@ -126,22 +131,27 @@ impl State {
         totals: &[Total],
     ) -> Result<(), StateError> {
         self.write("record the pass", |tx| {
-            let run = find_run(tx, run)?
+            let id = find_run(tx, run)?
                 .ok_or_else(|| Fault::Refused(format!("run {run} has not begun")))?;
-            insert_pass(tx, run, row)?;
+            insert_pass(tx, id, row)?;
+            // Of what ended until now all is counted.
+            tx.execute(
+                "DELETE FROM counted WHERE run = ?1 AND pass = ?2",
+                params![run, Name(row.pass)],
+            )?;
             Ok(add_totals(tx, totals)?)
         })
     }
 }
 
-fn find_run(tx: &Transaction<'_>, run: &str) -> rusqlite::Result<Option<i64>> {
+pub(super) fn find_run(tx: &Transaction<'_>, run: &str) -> rusqlite::Result<Option<i64>> {
     tx.query_row("SELECT id FROM runs WHERE run = ?1", [run], |row| {
         row.get(0)
     })
     .optional()
 }
 
-fn insert_pass(tx: &Transaction<'_>, run: i64, row: &PassRow) -> rusqlite::Result<()> {
+pub(super) fn insert_pass(tx: &Transaction<'_>, run: i64, row: &PassRow) -> rusqlite::Result<()> {
     tx.execute(
         "INSERT INTO passes(run, pass, outcome, succeeded, finished_at, seconds, planned, applied, skipped, failed,
            residue, findings, refusal, plan_hash, error)
@@ -370,11 +380,44 @@ fn pass_row(row: &Row<'_>) -> rusqlite::Result<PassRow> {
 }
 
 #[cfg(test)]
+pub(super) mod testing {
+    use serde_json::json;
+
+    use super::super::testing::at;
+    use super::*;
+
+    pub(in super::super) fn pass(
+        pass: PassName,
+        outcome: &str,
+        succeeded: bool,
+        second: i64,
+    ) -> PassRow {
+        PassRow {
+            pass,
+            outcome: outcome.into(),
+            succeeded,
+            finished_at: at(second),
+            seconds: 0.1 + 0.2,
+            planned: json!({"delete": 3, "melt": 1}),
+            applied: json!({"delete": 2}),
+            skipped: json!({"delete": 1}),
+            failed: json!({}),
+            residue: json!({}),
+            findings: json!({"unreadable": 7}),
+            refusal: (!succeeded).then(|| "over its bound".into()),
+            plan_hash: None,
+            error: (outcome == "failed").then(|| "no space left".into()),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::super::ActionResult;
     use super::super::testing::*;
+    use super::testing::pass;
     use super::*;
     use crate::plan::ActionKind;
 
@@ -393,25 +436,6 @@ mod tests {
             exit,
             finished_at: at(second),
             error: (exit != 0).then(|| "open the row database: no such file".into()),
-        }
-    }
-
-    fn pass(pass: PassName, outcome: &str, succeeded: bool, second: i64) -> PassRow {
-        PassRow {
-            pass,
-            outcome: outcome.into(),
-            succeeded,
-            finished_at: at(second),
-            seconds: 0.1 + 0.2,
-            planned: json!({"delete": 3, "melt": 1}),
-            applied: json!({"delete": 2}),
-            skipped: json!({"delete": 1}),
-            failed: json!({}),
-            residue: json!({}),
-            findings: json!({"unreadable": 7}),
-            refusal: (!succeeded).then(|| "over its bound".into()),
-            plan_hash: None,
-            error: (outcome == "failed").then(|| "no space left".into()),
         }
     }
 

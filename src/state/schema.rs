@@ -9,7 +9,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 
 /// The steps, oldest first.
 pub(super) const STEPS: &[&str] = &[
-    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7,
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
 ];
 
 const VERSION_1: &str = "
@@ -200,6 +200,22 @@ const VERSION_7: &str = "
 CREATE TABLE place(stores TEXT NOT NULL) STRICT;
 -- They did not say for which store they were given.
 DELETE FROM acceptances;
+";
+
+const VERSION_8: &str = "
+-- Whether all that the run did is in the totals, as far as intents tell of it.
+ALTER TABLE runs ADD COLUMN accounted INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET accounted = 1;
+
+-- What of runs and passes that may not be accounted for is in the totals all the same.
+CREATE TABLE counted(
+  run TEXT NOT NULL,
+  pass TEXT NOT NULL,
+  action TEXT NOT NULL,
+  result TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY(run, pass, action, result)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// What a file says it is.

@@ -469,7 +469,7 @@ mod tests {
             result: ActionResult::Applied,
             count: 2_499,
         };
-        state.add_totals(&[total]).unwrap();
+        state.count("run-1", &[total]).unwrap();
         let tombstones = state.tombstones(at(0)).unwrap();
 
         assert_eq!(

@@ -3,6 +3,7 @@
 
 use hypnos::failpoint::Failpoint;
 
+use super::counted::each_is_counted_once;
 use super::support::{BACKENDS, Backend, DAY, Output, Points, World, now};
 
 const UNDO: [Failpoint; 8] = [
@@ -90,6 +91,8 @@ fn finish(world: &World, story: &str) {
     assert_eq!(next.code, Some(0), "{story}: {next:#?}");
     let status = world.run(&["status", "--json"]).expect(0);
     assert_eq!(status.objects("status")[0]["open_intents"], 0, "{story}");
+    let counted = each_is_counted_once(world);
+    assert_eq!(counted, Ok(()), "{story}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use hypnos::failpoint::Failpoint;
 
 use crate::agent::Agent;
 use crate::checker::{after_one_more_run, at_any_time, the_journal_is_honest};
+use crate::counted::each_is_counted_once;
 use crate::seed::{self, Case, Fate};
 use crate::setting;
 use crate::support::{Backend, Output, files};
@@ -403,6 +404,9 @@ impl Step<'_> {
             return Err(story(format!("the next run: {next:#?}")));
         }
         the_journal_is_honest(&case, next.code).map_err(story)?;
+        if self.action == "kill" {
+            each_is_counted_once(&case.world).map_err(story)?;
+        }
         after_one_more_run(&case, &seen).map_err(story)
     }
 

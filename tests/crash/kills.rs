@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::census::on_threads;
 use crate::checker::{after_one_more_run, at_any_time, the_journal_is_honest};
+use crate::counted::each_is_counted_once;
 use crate::seed::{self, Case};
 use crate::setting;
 use crate::support::{Backend, send};
@@ -103,6 +104,7 @@ fn round(random: &mut Random, backend: Backend, times: &[Duration]) -> Result<Ki
     if next.code != Some(0) {
         return Err(format!("the next run: {next:#?}"));
     }
+    each_is_counted_once(&case.world)?;
     after_one_more_run(&case, &seen)?;
     Ok(killed)
 }

@@ -8,6 +8,7 @@
 //! | [`agent`] | somebody who writes meanwhile |
 //! | [`census`] | every failpoint, as abort, error and delay |
 //! | [`kills`] | SIGKILL at random |
+//! | [`counted`] | what was removed is counted once |
 //! | [`calls`], [`vfs`] | the Nth call of a file or of the server fails |
 //! | [`disk`] | full, read-only, somebody else's |
 //! | [`edits`], [`fading`], [`folding`] | memories that change while they are removed, fade, are asked about or folded |
@@ -33,6 +34,7 @@ mod by_hand;
 mod calls;
 mod census;
 mod checker;
+mod counted;
 mod disk;
 mod edits;
 mod entities;

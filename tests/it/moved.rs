@@ -108,7 +108,9 @@ fn a_state_of_before_counts_for_the_store_of_its_newest_intents_and_is_accepted_
     let mut world = two_of_one_name();
     accepted(&world);
     open(&world.path("state/agent/main.db"))
-        .execute_batch("DROP TABLE place; PRAGMA user_version = 6")
+        .execute_batch(
+            "DROP TABLE place; DROP TABLE counted; ALTER TABLE runs DROP COLUMN accounted; PRAGMA user_version = 6",
+        )
         .unwrap();
     let _ = other(&world, &["--run-now"]).expect(78);
     world.memory("ana", now() - 20 * DAY, Some(7));

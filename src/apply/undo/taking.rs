@@ -113,7 +113,11 @@ impl<'a> Undoing<'a> {
         let (state, now) = (self.state, self.job.now);
         self.pace.calmly(|| state.finish_undo(&ended, now))?;
         hit(Failpoint::UndoSettled)?;
-        self.job.states.main().add_totals(&reversals(&back))?;
+        // What a killed run had begun is counted for that one.
+        if !matches!(siblings, Siblings::Replayed) {
+            let main = self.job.states.main();
+            main.count(self.job.run, &reversals(&back))?;
+        }
         Ok(returned)
     }
 
