@@ -220,6 +220,11 @@ impl Answering<'_> {
             let message = format!("change {}: {}", unread.partition, unread.problem);
             return Err(Failure::new(Exit::Failed, message));
         }
+        if let Some(why) = done.refused.first() {
+            let message = format!("the database refuses to change the memory: {why}");
+            return Err(Failure::new(Exit::LeftOver, message)
+                .with_hint("nothing was answered; the application's schema says what it allows"));
+        }
         if done.skipped.values().any(|count| *count > 0) {
             return Err(moved_on("a memory changed while it was being answered for"));
         }

@@ -1,5 +1,6 @@
 //! What a run did: counted once, and used for the journal, the output, the metrics and the exit code alike.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,6 +84,8 @@ pub struct Applied {
     pub failed: Tally<ActionKind>,
     /// Row databases that could not be changed.
     pub unread: Vec<Unread>,
+    /// Why a database refused to change some of its rows, each reason once.
+    pub refused: BTreeSet<String>,
     /// How many bytes the files have become smaller.
     pub freed_bytes: u64,
     /// Whether a stop was requested before the end.
@@ -97,9 +100,11 @@ impl Applied {
             skipped,
             failed,
             unread,
+            refused,
             freed_bytes,
             interrupted,
         } = other;
+        self.refused.extend(refused);
         add(&mut self.applied, applied);
         add(&mut self.skipped, skipped);
         add(&mut self.failed, failed);

@@ -45,7 +45,9 @@ pub(super) fn apply(
                 done.interrupted = true;
                 return Ok(());
             }
-            let dealt = apply_batch(job, &mut writer, state, &mut pace, &kept, alike(rest), done)?;
+            let dealt = apply_batch(job, &mut writer, state, &mut pace, &kept, alike(rest), done);
+            done.refused.extend(writer.take_refusals());
+            let dealt = dealt?;
             job.cx.progress.advance(dealt as u64);
             rest = &rest[dealt..];
         }

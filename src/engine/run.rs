@@ -30,6 +30,9 @@ use crate::state::{RunEnd, StateDir, StateError};
 use crate::store::Stores;
 use crate::view::View;
 
+/// Reasons of a database that a report names.
+const REASONS: usize = 5;
+
 /// Runs the passes over one store, under its lock and in its journal.
 pub(super) fn run_store(
     config: &Config,
@@ -356,9 +359,14 @@ impl StoreRun<'_> {
             skipped,
             failed,
             unread,
+            refused,
             freed_bytes,
             interrupted,
         } = applied;
+        let refused = refused.into_iter().take(REASONS);
+        report
+            .degraded
+            .extend(refused.map(|why| format!("the database refuses to change some rows: {why}")));
         (report.skipped, report.failed) = (skipped, failed);
         add(&mut report.applied, applied);
         report.unread.extend(unread);

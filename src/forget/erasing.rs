@@ -1,5 +1,7 @@
 //! The erasure itself: removals until a look finds nothing, the state, what is left in the files, the pairs.
 
+use std::collections::BTreeSet;
+
 use crate::apply::{self, Job, States};
 use crate::clock::Timestamp;
 use crate::config::{self, Config};
@@ -104,6 +106,7 @@ impl Erasing<'_> {
         erased: &mut Erased,
     ) -> Result<(), Failure> {
         let mut removed: Tally<ActionKind> = Tally::new();
+        let mut refused = BTreeSet::new();
         for _ in 0..ROUNDS {
             let plan = match erasure::plan(view, namespace, &self.cx) {
                 Ok(plan) => plan,
@@ -127,6 +130,7 @@ impl Erasing<'_> {
                 let message = format!("change {}: {}", unread.partition, unread.problem);
                 return Err(Failure::new(Exit::Failed, message));
             }
+            refused.extend(done.refused);
             let after = erasure::extent(view, namespace).map_err(|error| failed(&error))?;
             let gone = |before: u64, after: u64| {
                 usize::try_from(before.saturating_sub(after)).unwrap_or(usize::MAX)
@@ -169,10 +173,16 @@ impl Erasing<'_> {
         erased.removed("entities", &entities, of(ActionKind::DropEntity));
         let left = erasure::extent(view, namespace).map_err(|error| failed(&error))?;
         if left.rows > 0 {
-            let why = format!(
-                "{} rows: other rows forbid that they go, or the agent is writing them",
-                left.rows
-            );
+            let why = match refused.first() {
+                Some(why) => format!(
+                    "{} rows: the database refuses to change some: {why}",
+                    left.rows
+                ),
+                None => format!(
+                    "{} rows: other rows forbid that they go, or the agent is writing them",
+                    left.rows
+                ),
+            };
             erased.remains("rows", &rows, why, true);
         }
         if left.points > 0 {

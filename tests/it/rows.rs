@@ -99,3 +99,32 @@ fn an_edited_memory_gets_its_point_back_and_another_with_its_key_does_not() {
         );
     }
 }
+
+#[test]
+fn what_a_trigger_says_is_told_unless_it_may_be_a_memory() {
+    for (refusal, said) in [
+        ("'legal hold'", "a trigger says: legal hold"),
+        ("'spoken: ' || old.content", "not repeated"),
+    ] {
+        let mut world = World::new(Backend::Sqlite);
+        world.user("ana", None);
+        for _ in 0..3 {
+            world.memory("ana", now() - 20 * DAY, Some(7));
+        }
+        let trigger = format!(
+            "CREATE TRIGGER hold BEFORE DELETE ON memories BEGIN SELECT RAISE(ABORT, {refusal}); END"
+        );
+        world.rows().execute_batch(&trigger).unwrap();
+        let night = world.night().expect(3);
+        let ttl = night.pass("ttl");
+        assert_eq!(ttl["skipped"]["delete"], 3, "{ttl:#}");
+        let degraded = ttl["degraded"].as_array().unwrap();
+        assert_eq!(degraded.len(), 1, "once a pass: {ttl:#}");
+        assert!(degraded[0].as_str().unwrap().contains(said), "{ttl:#}");
+        let forgotten = world.run(&["forget", "user:ana", "--yes"]).expect(3);
+        assert!(forgotten.stdout.contains(said), "{forgotten:#?}");
+        for output in [night, forgotten] {
+            assert!(!output.stdout.contains("spoken:"), "{output:#?}");
+        }
+    }
+}

@@ -15,7 +15,7 @@ use super::loose::Scan;
 use super::mapping::Mapping;
 use super::schema::quoted;
 use super::source::BoundRole;
-use super::writer::{Fate, Writer, refused};
+use super::writer::{Fate, Writer};
 use super::{RowError, time, value};
 use crate::failpoint::{Failpoint, hit};
 use crate::memory::{MemoryId, Moment, Role};
@@ -202,7 +202,7 @@ impl Writer {
         let table = &self.bound.mapping.table;
         let root = &change.unit.root;
         match self.current(root) {
-            Err(error) if refused(&error) => return Ok(Fate::Blocked),
+            Err(error) if self.is_refused(&error) => return Ok(Fate::Blocked),
             Err(error) => return Err(RowError::sqlite("compare memories")(error)),
             Ok(None) => return Ok(Fate::Absent),
             Ok(Some(row)) if row != *root => {
@@ -233,7 +233,7 @@ impl Writer {
     /// Deletes one memory that another one takes over from.
     fn fold(&self, change: &Change) -> Result<Fate, RowError> {
         let walk = match self.compare(&change.unit) {
-            Err(error) if refused(&error) => return Ok(Fate::Blocked),
+            Err(error) if self.is_refused(&error) => return Ok(Fate::Blocked),
             verdict => match verdict.map_err(RowError::sqlite("compare memories"))? {
                 Ok(walk) => walk,
                 Err(fate) => return Ok(fate),

@@ -33,6 +33,7 @@ pub mod mirror;
 mod open;
 mod owners;
 mod reader;
+mod refusal;
 mod restore;
 mod schema;
 mod scrub;

@@ -11,7 +11,8 @@ use rusqlite::{Connection, TransactionBehavior, params_from_iter};
 
 use super::RowError;
 use super::reader::{Bound, Snapshot};
-use super::writer::{Writer, refused};
+use super::refusal::refused;
+use super::writer::Writer;
 use crate::memory::{MemoryId, Role};
 use crate::plan::{Mark, Survivor};
 use crate::store::image::{RowImage, SqlValue, Unit};

@@ -7,8 +7,9 @@
 use rusqlite::Connection;
 
 use super::RowError;
+use super::refusal::refused;
 use super::schema::quoted;
-use super::writer::{Writer, refused};
+use super::writer::Writer;
 use crate::pace::Pace;
 use crate::store::traces::{self, Trace};
 

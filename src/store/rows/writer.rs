@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params_from_iter;
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
 use super::reader::{Blocker, Bound};
+use super::refusal::{self, Refusals, refused};
 use super::schema::Table;
 use super::{Partition, RowError, open, schema};
 use crate::config;
@@ -26,6 +27,9 @@ use crate::failpoint::{Failpoint, hit};
 use crate::memory::{Memory, MemoryId, Role, Version};
 use crate::store::image::{RowImage, SqlValue, Unit};
 use crate::store::sqlite::Access;
+
+/// Why a change is blocked that met no error.
+const WITHOUT_EFFECT: &str = "it had no effect: a trigger ignores it, or takes it back";
 
 /// A row database, opened for writing.
 #[derive(Debug)]
@@ -35,6 +39,7 @@ pub struct Writer {
     tenant: Option<Arc<str>>,
     pub(super) bound: Arc<Bound>,
     pub(super) loose: RefCell<Loose>,
+    refusals: RefCell<Refusals>,
 }
 
 /// A memory whose removal is to be prepared.
@@ -79,7 +84,23 @@ impl Writer {
             tenant,
             bound: Arc::new(bound),
             loose: RefCell::default(),
+            refusals: RefCell::default(),
         })
+    }
+
+    /// Why the database refused changes since this was last asked, each reason once and only the first few.
+    pub fn take_refusals(&mut self) -> Vec<String> {
+        self.refusals.get_mut().take()
+    }
+
+    /// Remembers why a change is refused.
+    pub(super) fn is_refused(&self, error: &rusqlite::Error) -> bool {
+        let is_refused = refused(error);
+        if is_refused {
+            let reason = refusal::reason(&self.conn, error);
+            self.refusals.borrow_mut().add(reason);
+        }
+        is_refused
     }
 
     /// Copies what the removal of each target would take. `None` for one that cannot be removed as it is wanted: the
@@ -225,7 +246,7 @@ impl Writer {
         for (number, unit) in units {
             verdicts.push(match self.compare(unit) {
                 _ if !still_so.get(*number).is_some_and(|so| *so) => Err(Fate::Changed),
-                Err(error) if refused(&error) => Err(Fate::Blocked),
+                Err(error) if self.is_refused(&error) => Err(Fate::Blocked),
                 verdict => verdict.map_err(RowError::sqlite("compare memories"))?,
             });
         }
@@ -268,7 +289,10 @@ impl Writer {
         for unit in units.chunks(1) {
             prepare(self)?;
             match apply(self, unit) {
-                Err(error) if is_of_a_row(&error) => fates.push(Fate::Blocked),
+                Err(error) if is_of_a_row(&error) => {
+                    self.refusals.get_mut().add_if_none(&error);
+                    fates.push(Fate::Blocked);
+                }
                 result => fates.extend(result?),
             }
         }
@@ -399,8 +423,11 @@ impl Writer {
         run("SAVEPOINT hypnos_unit").map_err(doing())?;
         let fate = match change(self) {
             Ok(true) => Fate::Removed,
-            Ok(false) => Fate::Blocked,
-            Err(error) if refused(&error) && !self.conn.is_autocommit() => Fate::Blocked,
+            Ok(false) => {
+                self.refusals.borrow_mut().add(WITHOUT_EFFECT.to_owned());
+                Fate::Blocked
+            }
+            Err(error) if self.is_refused(&error) && !self.conn.is_autocommit() => Fate::Blocked,
             Err(error) => return Err(doing()(error)),
         };
         if fate == Fate::Blocked {
@@ -453,32 +480,6 @@ impl Writer {
     }
 }
 
-/// Whether an error is one of the statement on this row (a constraint, a trigger, a function in it, a damaged text
-/// index), rather than one of the file or of the connection, which would meet every other row, too.
-pub(super) fn refused(error: &rusqlite::Error) -> bool {
-    let Some(failure) = error.sqlite_error() else {
-        return false;
-    };
-    let is_of_the_file = matches!(
-        failure.code,
-        ErrorCode::DatabaseBusy
-            | ErrorCode::DatabaseLocked
-            | ErrorCode::FileLockingProtocolFailed
-            | ErrorCode::DiskFull
-            | ErrorCode::SystemIoFailure
-            | ErrorCode::ReadOnly
-            | ErrorCode::PermissionDenied
-            | ErrorCode::CannotOpen
-            | ErrorCode::OutOfMemory
-            | ErrorCode::OperationInterrupted
-            | ErrorCode::DatabaseCorrupt
-            | ErrorCode::NotADatabase
-            | ErrorCode::SchemaChanged
-    );
-    // A virtual table says so of its own tables, not of the file.
-    !is_of_the_file || failure.extended_code == ffi::SQLITE_CORRUPT_VTAB
-}
-
 /// Whether the same rows were found, in whatever order.
 fn same_rows(found: &[&RowImage], copied: &[RowImage]) -> bool {
     if found.len() != copied.len() {
@@ -520,31 +521,5 @@ mod tests {
         assert!(!same_rows(&found([0, 0, 1])[..2], &rows));
         assert!(!same_rows(&found([1, 1, 0]), &rows));
         assert!(!same_rows(&found([0, 2, 0]), &rows));
-    }
-
-    #[test]
-    fn an_error_is_of_a_row_or_of_the_file() {
-        for (code, of_a_row) in [
-            (ffi::SQLITE_ERROR, true),
-            (ffi::SQLITE_CONSTRAINT_TRIGGER, true),
-            (ffi::SQLITE_CONSTRAINT_PRIMARYKEY, true),
-            (ffi::SQLITE_MISMATCH, true),
-            (ffi::SQLITE_TOOBIG, true),
-            (ffi::SQLITE_CORRUPT_VTAB, true),
-            (ffi::SQLITE_CORRUPT, false),
-            (ffi::SQLITE_CORRUPT_INDEX, false),
-            (ffi::SQLITE_NOTADB, false),
-            (ffi::SQLITE_BUSY_SNAPSHOT, false),
-            (ffi::SQLITE_LOCKED, false),
-            (ffi::SQLITE_FULL, false),
-            (ffi::SQLITE_IOERR_WRITE, false),
-            (ffi::SQLITE_READONLY, false),
-            (ffi::SQLITE_CANTOPEN, false),
-            (ffi::SQLITE_NOMEM, false),
-            (ffi::SQLITE_INTERRUPT, false),
-        ] {
-            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
-            assert_eq!(refused(&error), of_a_row, "{error}");
-        }
     }
 }

@@ -238,6 +238,11 @@ fn a_trigger_that_refuses_blocks_only_its_unit() {
         ];
         let fates = writer.delete_units(&units).unwrap();
         assert_eq!(fates, [Fate::Blocked, Fate::Removed], "{refusal}");
+        let why = match refusal {
+            "RAISE(IGNORE)" => "it had no effect: a trigger ignores it, or takes it back",
+            _ => "a trigger says: no",
+        };
+        assert_eq!(writer.take_refusals(), [why], "{refusal}");
         assert_eq!(
             world.dump(),
             ["memories 1 NULL", "memories 2 1", "tags 1", "tags 2"],
@@ -271,6 +276,10 @@ fn a_trigger_that_rolls_everything_back_blocks_only_its_unit() {
             Fate::Removed
         ]
     );
+    let [why] = &writer.take_refusals()[..] else {
+        panic!("one reason");
+    };
+    assert!(why.contains("not repeated"), "{why}");
     assert_eq!(
         world.dump(),
         ["memories 2 b", "memories 3 C", "memories 4 d"]
