@@ -415,7 +415,21 @@ fn what_is_to_be_kept_is_kept() {
 /// The run that would have put a copy back was killed, and the application has gone on.
 #[test]
 fn what_was_changed_since_it_was_looked_at_is_not_replaced_or_kept() {
-    for is_alias in [false, true] {
+    // Another payload under the same id, and only other vectors.
+    let other_payload = PointStruct {
+        id: Some(15.into()),
+        ..whole_point(98)
+    };
+    let other_vectors = PointStruct {
+        payload: whole_point(15).payload,
+        ..other_payload.clone()
+    };
+    for (is_alias, changed) in [
+        (false, &other_payload),
+        (true, &other_payload),
+        (false, &other_vectors),
+        (true, &other_vectors),
+    ] {
         let mut scene = Scene::shared();
         if is_alias {
             let alias = format!("{}-alias", scene.name);
@@ -431,11 +445,7 @@ fn what_was_changed_since_it_was_looked_at_is_not_replaced_or_kept() {
         let copies = scene.copies();
         let was = copies.mark().unwrap();
         copies.stage(folder.path(), &copy, TAG).unwrap();
-        // Another payload under the same id.
-        scene.put([PointStruct {
-            id: Some(15.into()),
-            ..whole_point(98)
-        }]);
+        scene.put([changed.clone()]);
         let disturbed = scene.points(&scene.name);
         let refused = copies.switch(TAG, &was, Keep::Never).unwrap_err();
         assert!(matches!(refused, CopyError::Changed(_)), "{refused:?}");

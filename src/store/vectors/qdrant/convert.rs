@@ -10,9 +10,11 @@ use qdrant_client::qdrant::{
     value::Kind, vector, vector_output, vectors, vectors_output,
 };
 use serde_json::{Map, Number};
+use sha2::{Digest as _, Sha256};
 
 use crate::config::{PayloadFilter, Scalar};
 use crate::memory::PointId;
+use crate::store::copies::hex;
 use crate::store::vectors::{Selector, VectorError};
 
 /// The id as the protocol has it; `None` for text, which no Qdrant point has as its id.
@@ -190,6 +192,18 @@ fn is_near(a: &vector::Vector, b: &vector::Vector) -> bool {
         }
         _ => false,
     }
+}
+
+/// A digest of the vectors of a point, bit for bit.
+pub(super) fn digest_of_vectors(point: &PointStruct) -> String {
+    let mut digest = Sha256::new();
+    for (name, vector) in encoded_vectors(point) {
+        for part in [name.as_bytes(), &vector] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+    }
+    hex(&digest.finalize())
 }
 
 /// The vectors by name, each as the bytes of its message.

@@ -67,6 +67,30 @@ impl QdrantVectors {
         })
     }
 
+    /// Visits every point of the store with its whole payload and a digest of every vector that it has.
+    pub(super) fn own_whole(
+        &self,
+        visit: &mut dyn FnMut(PointId, Map<String, Value>, String),
+    ) -> Result<(), VectorError> {
+        let request = ScrollPoints {
+            filter: convert::narrowed(None, &self.filter),
+            with_payload: Some(true.into()),
+            with_vectors: Some(true.into()),
+            ..ScrollPoints::default()
+        };
+        self.answers(request, self.whole_page(), &mut |points| {
+            for mut point in points {
+                let id = convert::from_id(point.id.as_ref())?;
+                let payload = convert::payload(std::mem::take(&mut point.payload));
+                if self.is_ours(&payload) {
+                    let digest = convert::digest_of_vectors(&convert::to_struct(point)?);
+                    visit(id, payload, digest);
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
     /// Goes through every page of a scroll, with this part of the payload, of so many bytes a point. What is not the
     /// store's is left out.
     fn pages(

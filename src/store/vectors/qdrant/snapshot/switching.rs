@@ -1,7 +1,6 @@
 //! Making a staged collection the live one: an alias is moved, a collection is replaced.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
 
@@ -122,24 +121,22 @@ impl QdrantCopies {
         Ok(())
     }
 
-    /// The store's points of a collection, without their vectors: a vector is derived from what is in the payload.
+    /// The store's points of a collection: their payloads and, bit for bit, their vectors.
     fn mark_of(&self, collection: &str) -> Result<Value, CopyError> {
         let key = &self.vectors.namespace_key;
         let points = QdrantVectors::connect(&self.config_of(collection), key, self.stop.clone())?;
-        let (mut total, mut set) = (0_u64, IdSet::default());
-        points.payloads(&mut |page| {
-            for (id, payload) in page {
-                if self.is_of_others(&payload) {
-                    continue;
-                }
-                let mut payload = Value::Object(payload);
-                payload.sort_all_objects();
-                set.add(&format!("{id} {payload}"));
-                total += 1;
+        let (mut total, mut set, mut vectors) = (0_u64, IdSet::default(), IdSet::default());
+        points.own_whole(&mut |id, payload, digest| {
+            if self.is_of_others(&payload) {
+                return;
             }
-            ControlFlow::Continue(())
+            let mut payload = Value::Object(payload);
+            payload.sort_all_objects();
+            set.add(&format!("{id} {payload}"));
+            vectors.add(&format!("{id} {digest}"));
+            total += 1;
         })?;
-        Ok(json!({"total": total, "points": set}))
+        Ok(json!({"total": total, "points": set, "vectors": vectors}))
     }
 
     /// Whether a point is of another kind than memories are.
