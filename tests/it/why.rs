@@ -1,5 +1,6 @@
 //! The life of a memory: what its row says, what the passes think, and what was done.
 
+use rusqlite::params;
 use serde_json::Value;
 
 use crate::support::{BACKENDS, Backend, DAY, World, now, point_id};
@@ -143,5 +144,41 @@ fn a_memory_without_its_point_says_so() {
         let id = world.row("ana", now(), None);
         world.ghost("user:ana");
         assert_eq!(life(&world, id, 0)["point"]["state"], "missing");
+    }
+}
+
+#[test]
+fn a_memory_tells_its_context_as_it_is_written() {
+    let mut world = world(Backend::Sqlite);
+    world
+        .rows()
+        .execute_batch("ALTER TABLE memories ADD COLUMN asked_by")
+        .unwrap();
+    world.configure(
+        "preset = \"ttl-days\"",
+        "preset = \"ttl-days\"\ncontext = \"asked_by\"",
+    );
+    let agent: &str = r#"{"agent_id": "a", "run": null}"#;
+    let odd: &[u8] = &[0xff, 0xfe];
+    let values: [(&dyn rusqlite::ToSql, Value); 5] = [
+        (&agent, agent.into()),
+        (&7, "7".into()),
+        (&"{}", Value::Null),
+        (&rusqlite::types::Null, Value::Null),
+        (&odd, "unreadable".into()),
+    ];
+    for (value, expected) in values {
+        let id = world.memory("ana", now(), None);
+        let sql = "UPDATE memories SET asked_by = ?2 WHERE id = ?1";
+        world.rows().execute(sql, params![id, value]).unwrap();
+        let told = life(&world, id, 0);
+        assert_eq!(told["memory"]["context"], expected, "{told}");
+        let text = world.run(&["why", &id.to_string()]).expect(0);
+        let line = text
+            .stdout
+            .lines()
+            .find(|line| line.trim().starts_with("context"));
+        let said = line.map(|line| line.trim().trim_start_matches("context").trim());
+        assert_eq!(said, expected.as_str(), "{text:#?}");
     }
 }

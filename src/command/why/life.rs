@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Past;
 use super::point::Point;
+use super::{Past, Row};
 use crate::clock::Timestamp;
-use crate::memory::{Memory, MemoryId, Moment, Namespace, printable};
+use crate::memory::{MemoryId, Moment, Namespace, printable};
 use crate::output::run::ActionLine;
 use crate::output::{Out, memory};
 use crate::pass::PassName;
@@ -39,6 +39,8 @@ pub(super) struct Life {
 struct Now {
     text: Option<String>,
     memory_type: Option<String>,
+    /// As it is written; `unreadable` when it is no text.
+    context: Option<String>,
     source: Option<String>,
     created_at: Time,
     updated_at: Time,
@@ -157,15 +159,15 @@ impl Life {
         stores: &Stores,
         partition: &Arc<str>,
         id: &MemoryId,
-        memory: Option<&Memory>,
+        row: Option<&Row>,
         now: Timestamp,
     ) -> Self {
         Self {
             store: Arc::clone(&stores.name),
             partition: Arc::clone(partition),
-            namespace: memory.and_then(|memory| memory.namespace.clone()),
+            namespace: row.and_then(|row| row.memory.namespace.clone()),
             id: id.to_string(),
-            memory: memory.map(|memory| Now::of(memory, stores, now)),
+            memory: row.map(|row| Now::of(row, stores, now)),
             point: None,
             passes: Vec::new(),
             entries: Vec::new(),
@@ -234,7 +236,8 @@ impl Life {
 }
 
 impl Now {
-    fn of(memory: &Memory, stores: &Stores, now: Timestamp) -> Self {
+    fn of(row: &Row, stores: &Stores, now: Timestamp) -> Self {
+        let memory = &row.memory;
         let curve = Curve::new(&stores.config.passes.decay);
         let strength = curve.of(memory, now);
         let (level, fades_at) = match strength {
@@ -246,6 +249,7 @@ impl Now {
         Self {
             text: shown(&memory.content),
             memory_type: shown(&memory.kind),
+            context: shown(&row.context),
             source: shown(&memory.source),
             created_at: memory.created_at.into(),
             updated_at: memory.updated_at.into(),
@@ -282,6 +286,7 @@ impl Now {
         let all = [
             ("text", self.text.clone()),
             ("type", self.memory_type.clone()),
+            ("context", self.context.clone()),
             ("source", self.source.clone()),
             ("created", self.created_at.describe()),
             ("updated", self.updated_at.describe()),

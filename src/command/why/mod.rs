@@ -18,7 +18,7 @@ use crate::pass::{Cx, Silent, registry};
 use crate::plan::{Plan, QuestionKind};
 use crate::state::{self, Entry, IntentRecord, StateError, StateReader, Tombstone};
 use crate::stop::Stop;
-use crate::store::rows::Partition;
+use crate::store::rows::{Partition, RowError, Snapshot};
 use crate::store::sqlite::Access;
 use crate::store::{MAIN, Stores};
 use crate::view::{Sightings, View};
@@ -90,6 +90,18 @@ pub(super) fn why(
     })
 }
 
+fn rows_of(snapshot: &Snapshot, ids: &[MemoryId]) -> Result<Vec<Row>, RowError> {
+    let memories = snapshot.memories(&ROLES, ids)?.into_iter();
+    let row = |memory: Memory| {
+        let context = match &memory.id {
+            Some(id) => snapshot.context(id)?,
+            None => None,
+        };
+        Ok(Row { memory, context })
+    };
+    memories.map(row).collect()
+}
+
 /// One store, looked through for a memory.
 struct Search {
     now: Timestamp,
@@ -98,6 +110,13 @@ struct Search {
     namespace: Option<Namespace>,
     /// Whether a row database could not be read.
     is_partial: std::cell::Cell<bool>,
+}
+
+/// A memory as it is now.
+struct Row {
+    memory: Memory,
+    /// Its context as it is written: a memory has no more of it than fingerprints.
+    context: Option<String>,
 }
 
 /// What the journal knows of a memory.
@@ -140,18 +159,18 @@ impl Search {
         let mut lives = Vec::new();
         let files = self.files();
         for partition in self.partitions(&files).map_err(failed)? {
-            let mut memories = self.memories(&files, &partition, ids);
+            let mut rows = self.rows(&files, &partition, ids);
             for id in ids {
-                let memory = memories.remove(id);
+                let row = rows.remove(id);
                 let past = self.past(&partition, id).map_err(failed)?;
                 let asked = self.asked(&entries, &partition, id);
                 let is_known = !past.intents.is_empty() || !past.tombstones.is_empty();
-                if memory.is_none() && !is_known && asked.is_empty() {
+                if row.is_none() && !is_known && asked.is_empty() {
                     continue;
                 }
-                let mut life = Life::new(&self.stores, &partition, id, memory.as_ref(), self.now);
-                if let Some(memory) = &memory {
-                    life.point = Some(point::of(&self.stores, memory));
+                let mut life = Life::new(&self.stores, &partition, id, row.as_ref(), self.now);
+                if let Some(row) = &row {
+                    life.point = Some(point::of(&self.stores, &row.memory));
                     let plans = plans.get_or_insert_with(|| self.plans());
                     life.passes = plans
                         .iter()
@@ -193,12 +212,7 @@ impl Search {
     }
 
     /// The memories with one of the ids in a row database, as they are now.
-    fn memories(
-        &self,
-        files: &[Partition],
-        name: &str,
-        ids: &[MemoryId],
-    ) -> HashMap<MemoryId, Memory> {
+    fn rows(&self, files: &[Partition], name: &str, ids: &[MemoryId]) -> HashMap<MemoryId, Row> {
         let Some(file) = files.iter().find(|file| &*file.name == name) else {
             return HashMap::new();
         };
@@ -206,12 +220,12 @@ impl Search {
             .stores
             .rows
             .reader(file)
-            .and_then(|reader| reader.snapshot(|snapshot| snapshot.memories(&ROLES, ids)));
+            .and_then(|reader| reader.snapshot(|snapshot| rows_of(snapshot, ids)));
         match read {
-            Ok(memories) => memories
+            Ok(rows) => rows
                 .into_iter()
-                .filter(|memory| self.wants(memory.namespace.as_ref()))
-                .filter_map(|memory| Some((memory.id.clone()?, memory)))
+                .filter(|row| self.wants(row.memory.namespace.as_ref()))
+                .filter_map(|row| Some((row.memory.id.clone()?, row)))
                 .collect(),
             Err(error) => {
                 self.warn(name, &chain(&error));

@@ -335,6 +335,35 @@ impl Mapping {
         read().map_err(RowError::sqlite("read memories"))
     }
 
+    /// The context of a memory as it is written, by its exact id; `None` where it says nothing.
+    pub(super) fn context(
+        &self,
+        conn: &Connection,
+        id: &MemoryId,
+    ) -> Result<Option<String>, RowError> {
+        let Some(bound) = self.role(Role::Context) else {
+            return Ok(None);
+        };
+        let read = || -> rusqlite::Result<Option<String>> {
+            let sql = format!(
+                "SELECT {}, {} FROM {} WHERE {}",
+                self.id.expression(),
+                bound.expression,
+                self.from(),
+                self.id.condition(1)
+            );
+            let mut statement = conn.prepare_cached(&sql)?;
+            let mut rows = statement.query([id])?;
+            while let Some(row) = rows.next()? {
+                if value::id_of(row.get_ref(0)?).as_ref() == Some(id) {
+                    return Ok(value::context_of(row.get_ref(1)?));
+                }
+            }
+            Ok(None)
+        };
+        read().map_err(RowError::sqlite("read a memory"))
+    }
+
     /// Reads all that is said of a memory, by its exact id.
     pub(super) fn find(
         &self,

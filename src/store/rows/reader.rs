@@ -448,6 +448,15 @@ impl Snapshot {
         self.bound().mapping.memories(&self.conn, roles, ids)
     }
 
+    /// The context of a memory as it is written; `None` where it says nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the row cannot be read.
+    pub fn context(&self, id: &MemoryId) -> Result<Option<String>, RowError> {
+        self.bound().mapping.context(&self.conn, id)
+    }
+
     /// The versions of the memories of `ids`, in the same order; `None` for those that do not exist. One changes with the
     /// row and with what an expression of the mapping reads of it elsewhere, such as its owner.
     ///

@@ -8,6 +8,7 @@ use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use uuid::Uuid;
 
+use crate::context::Context;
 use crate::memory::MemoryId;
 use crate::store::image::SqlValue;
 
@@ -65,6 +66,15 @@ pub(super) fn text_of(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
         ValueRef::Real(r) => Some(format!("{r:?}").into()),
         ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes)),
         ValueRef::Blob(bytes) => Some(std::str::from_utf8(bytes).ok()?.into()),
+    }
+}
+
+/// What a context says, as it is written, for a person: nothing where it has no facts, and `unreadable` where it is no text.
+pub(super) fn context_of(value: ValueRef<'_>) -> Option<String> {
+    match Context::read(value) {
+        Context::Unreadable => Some("unreadable".to_owned()),
+        facts if facts.size() == 0 => None,
+        Context::Facts(_) => Some(text_of(value)?.into_owned()),
     }
 }
 
