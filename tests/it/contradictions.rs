@@ -100,6 +100,40 @@ fn what_disagrees_is_asked_about_once_and_stays() {
     }
 }
 
+/// Whoever asks by the owner alone finds both, and cannot tell which of them holds; the person who is asked can.
+#[test]
+fn two_agents_of_one_user_are_asked_about_with_their_contexts() {
+    let mut world = world(Backend::Sqlite);
+    let sql = "ALTER TABLE memories ADD COLUMN asked_by";
+    world.rows().execute_batch(sql).unwrap();
+    world.configure(
+        "preset = \"ttl-days\"",
+        "preset = \"ttl-days\"\ncontext = \"asked_by\"",
+    );
+    let eats = say(&mut world, "ana", now() - 3 * DAY, "Ana eats meat");
+    let not = say(&mut world, "ana", now() - 2 * DAY, "Ana does not eat meat");
+    let agents = [r#"{"agent_id": "a"}"#, r#"{"agent_id": "b"}"#];
+    for (id, agent) in [eats, not].into_iter().zip(agents) {
+        set(&world, id, "asked_by", agent);
+    }
+    world.night().expect(0);
+    assert_eq!(asked(&world), BTreeSet::from([vec![eats, not]]));
+    let contexts = |world: &World| -> Vec<Value> {
+        let memories = entries(world)[0]["memories"].as_array().unwrap().clone();
+        memories.iter().map(|one| one["context"].clone()).collect()
+    };
+    assert_eq!(contexts(&world), agents);
+    let shown = |world: &World| {
+        let text = world.run(&["review"]).expect(0).stdout;
+        text.matches("context").count()
+    };
+    assert_eq!(shown(&world), 2);
+    // Where all are asked by alike there is nothing to tell apart.
+    set(&world, not, "asked_by", agents[0]);
+    assert_eq!(contexts(&world), [agents[0], agents[0]]);
+    assert_eq!(shown(&world), 0);
+}
+
 #[test]
 fn the_edge_of_the_window_is_within_it() {
     for backend in BACKENDS {

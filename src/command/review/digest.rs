@@ -11,9 +11,9 @@ use crate::clock::{self, Timestamp};
 use crate::config::{self, HumanDuration};
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
-use crate::memory::{Memory, MemoryId, Namespace, Role, printable};
+use crate::memory::{MemoryId, Namespace, Role, printable};
 use crate::output::{Out, memory};
-use crate::store::rows::{Partition, RowError, RowStore};
+use crate::store::rows::{Partition, RowError, RowStore, Told};
 
 /// What tells whether a memory is new and live.
 const BIRTH: [Role; 4] = [
@@ -47,7 +47,7 @@ pub(super) fn print(
     let (mut new, mut exit) = (Vec::new(), Exit::Done);
     for partition in &partitions {
         match read(&rows, partition, since, now, namespace) {
-            Ok(found) => new.extend(found.into_iter().map(|memory| (memory, &partition.name))),
+            Ok(found) => new.extend(found.into_iter().map(|told| (told, &partition.name))),
             Err(error) if partition.tenant.is_some() => {
                 let problem = chain(&error);
                 tracing::warn!(store = store.name, partition = %partition.name, problem, "memories cannot be read");
@@ -56,7 +56,7 @@ pub(super) fn print(
             Err(error) => return Err(Failure::from(&error)),
         }
     }
-    new.sort_by_key(|(memory, _)| memory.created_at.latest());
+    new.sort_by_key(|(told, _)| told.memory.created_at.latest());
     if !out.json {
         out.line(&format!(
             "{}: {} new since {since:.0}",
@@ -64,11 +64,11 @@ pub(super) fn print(
             new.len()
         ));
     }
-    for (memory, partition) in &new {
-        let Some(namespace) = &memory.namespace else {
+    for (told, partition) in &new {
+        let Some(namespace) = &told.memory.namespace else {
             continue;
         };
-        let memory = MemoryLine::of(memory);
+        let memory = MemoryLine::of(told);
         if out.json {
             let partition = partition.as_ref();
             let line = NewLine {
@@ -91,7 +91,7 @@ fn read(
     since: Timestamp,
     now: Timestamp,
     namespace: Option<&Namespace>,
-) -> Result<Vec<Memory>, RowError> {
+) -> Result<Vec<Told>, RowError> {
     rows.reader(partition)?.snapshot(|snapshot| {
         let mut new: Vec<MemoryId> = Vec::new();
         snapshot.scan(&BIRTH, &mut |memory| {
@@ -105,7 +105,7 @@ fn read(
             }
             ControlFlow::Continue(())
         })?;
-        snapshot.memories(&ROLES, &new)
+        snapshot.told(&ROLES, &new)
     })
 }
 

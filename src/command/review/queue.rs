@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::{state_failure, wants_namespace};
-use super::texts::{MemoryLine, Texts};
+use super::texts::{MemoryLine, Texts, contexts};
 use crate::cli::ReviewArgs;
 use crate::clock::{self, Timestamp};
 use crate::config::{self, Config};
@@ -146,9 +146,12 @@ fn print_entry(entry: &Entry, memories: &[MemoryLine], now: Timestamp, out: &mut
     );
     out.line(&printable(&head));
     let width = memory::width(out);
-    for shown in memories {
+    for (shown, context) in memories.iter().zip(contexts(memories)) {
         let before = format!("        {}  ", shown.head());
         let text = shown.text.as_deref().unwrap_or_default();
         out.line(&memory::line(&before, text, width));
+        if let Some(context) = context {
+            out.line(&memory::line("          context  ", context, width));
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::memory::{Memory, MemoryId, Role, printable};
 use crate::pass::member::fingerprint;
 use crate::plan::Member;
 use crate::state::Entry;
-use crate::store::rows::{Partition, RowStore};
+use crate::store::rows::{Partition, RowStore, Told};
 
 /// What is shown of a memory, and what tells whether it is still the one that was asked about.
 pub(super) const ROLES: [Role; 9] = [
@@ -51,6 +51,7 @@ pub(super) struct MemoryLine {
     pub(super) standing: Option<Standing>,
     pub(super) text: Option<String>,
     pub(super) memory_type: Option<String>,
+    context: Option<String>,
     pub(super) source: Option<String>,
     pub(super) created_at: Option<Timestamp>,
     last_used_at: Option<Timestamp>,
@@ -62,12 +63,16 @@ impl MemoryLine {
     fn bare(id: &MemoryId, standing: Standing) -> Self {
         Self {
             standing: Some(standing),
-            ..Self::of(&Memory::new(Some(id.clone())))
+            ..Self::of(&Told {
+                memory: Memory::new(Some(id.clone())),
+                context: None,
+            })
         }
     }
 
     /// A memory as it is.
-    pub(super) fn of(memory: &Memory) -> Self {
+    pub(super) fn of(told: &Told) -> Self {
+        let memory = &told.memory;
         let shown = |text: &Option<String>| Some(printable(text.as_deref()?).into_owned());
         let id = memory.id.as_ref().map(ToString::to_string);
         Self {
@@ -75,6 +80,7 @@ impl MemoryLine {
             standing: None,
             text: shown(&memory.content),
             memory_type: shown(&memory.kind),
+            context: shown(&told.context),
             source: shown(&memory.source),
             created_at: memory.created_at.latest(),
             last_used_at: memory.last_used_at.latest(),
@@ -96,10 +102,17 @@ impl MemoryLine {
     }
 }
 
+/// What is shown of the contexts of memories that a question is about: nothing where all have the same one.
+pub(super) fn contexts(memories: &[MemoryLine]) -> Vec<Option<&str>> {
+    let own: Vec<_> = memories.iter().map(|one| one.context.as_deref()).collect();
+    let is_one = own.windows(2).all(|pair| pair[0] == pair[1]);
+    if is_one { vec![None; own.len()] } else { own }
+}
+
 /// The memories of some entries.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    memories: HashMap<(Arc<str>, MemoryId), Memory>,
+    memories: HashMap<(Arc<str>, MemoryId), Told>,
     /// Row databases that cannot be read, and why.
     pub(super) unread: BTreeMap<Arc<str>, String>,
 }
@@ -122,9 +135,9 @@ impl Texts {
             let ids: Vec<MemoryId> = ids.into_iter().cloned().collect();
             match read_one(&rows, &files, name, &ids) {
                 Ok(memories) => {
-                    for memory in memories {
-                        if let Some(id) = memory.id.clone() {
-                            texts.memories.insert((Arc::clone(name), id), memory);
+                    for told in memories {
+                        if let Some(id) = told.memory.id.clone() {
+                            texts.memories.insert((Arc::clone(name), id), told);
                         }
                     }
                 }
@@ -145,11 +158,12 @@ impl Texts {
             }
             let key = (Arc::clone(partition), member.id.clone());
             let same_owner =
-                |memory: &&Memory| memory.namespace.as_ref() == Some(&entry.question.namespace);
+                |told: &&Told| told.memory.namespace.as_ref() == Some(&entry.question.namespace);
             // What has become somebody else's is not shown under this name.
-            let Some(memory) = self.memories.get(&key).filter(same_owner) else {
+            let Some(told) = self.memories.get(&key).filter(same_owner) else {
                 return MemoryLine::bare(&member.id, Standing::Gone);
             };
+            let memory = &told.memory;
             let standing = if memory.is_hidden(now) {
                 Standing::Hidden
             } else if fingerprint(memory) == member.fingerprint {
@@ -159,7 +173,7 @@ impl Texts {
             };
             MemoryLine {
                 standing: Some(standing),
-                ..MemoryLine::of(memory)
+                ..MemoryLine::of(told)
             }
         };
         entry.question.members.iter().map(line).collect()
@@ -171,11 +185,11 @@ fn read_one(
     files: &Result<Vec<Partition>, String>,
     name: &Arc<str>,
     ids: &[MemoryId],
-) -> Result<Vec<Memory>, String> {
+) -> Result<Vec<Told>, String> {
     let mut files = files.as_ref().map_err(Clone::clone)?.iter();
     let file = files.find(|file| file.name == *name);
     let read = rows
         .reader(file.ok_or("it has no file")?)
-        .and_then(|reader| reader.snapshot(|snapshot| snapshot.memories(&ROLES, ids)));
+        .and_then(|reader| reader.snapshot(|snapshot| snapshot.told(&ROLES, ids)));
     read.map_err(|error| chain(&error))
 }

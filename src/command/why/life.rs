@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Past;
 use super::point::Point;
-use super::{Past, Row};
 use crate::clock::Timestamp;
 use crate::memory::{MemoryId, Moment, Namespace, printable};
 use crate::output::run::ActionLine;
@@ -17,6 +17,7 @@ use crate::pass::ttl::{Deadline, deadline};
 use crate::plan::{Action, ActionKind, Plan, QuestionKind, Reason};
 use crate::state::{Answer, Entry, IntentRecord, Tombstone};
 use crate::store::Stores;
+use crate::store::rows::Told;
 
 /// What is known of one memory.
 #[derive(Debug, Serialize)]
@@ -159,7 +160,7 @@ impl Life {
         stores: &Stores,
         partition: &Arc<str>,
         id: &MemoryId,
-        row: Option<&Row>,
+        row: Option<&Told>,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -236,7 +237,7 @@ impl Life {
 }
 
 impl Now {
-    fn of(row: &Row, stores: &Stores, now: Timestamp) -> Self {
+    fn of(row: &Told, stores: &Stores, now: Timestamp) -> Self {
         let memory = &row.memory;
         let curve = Curve::new(&stores.config.passes.decay);
         let strength = curve.of(memory, now);

@@ -12,13 +12,13 @@ use crate::config::{self, Config};
 use crate::engine;
 use crate::error::{Failure, chain};
 use crate::exit::Exit;
-use crate::memory::{Memory, MemoryId, Namespace, Role};
+use crate::memory::{MemoryId, Namespace, Role};
 use crate::output::Out;
 use crate::pass::{Cx, Silent, registry};
 use crate::plan::{Plan, QuestionKind};
 use crate::state::{self, Entry, IntentRecord, StateError, StateReader, Tombstone};
 use crate::stop::Stop;
-use crate::store::rows::{Partition, RowError, Snapshot};
+use crate::store::rows::{Partition, Told};
 use crate::store::sqlite::Access;
 use crate::store::{MAIN, Stores};
 use crate::view::{Sightings, View};
@@ -90,18 +90,6 @@ pub(super) fn why(
     })
 }
 
-fn rows_of(snapshot: &Snapshot, ids: &[MemoryId]) -> Result<Vec<Row>, RowError> {
-    let memories = snapshot.memories(&ROLES, ids)?.into_iter();
-    let row = |memory: Memory| {
-        let context = match &memory.id {
-            Some(id) => snapshot.context(id)?,
-            None => None,
-        };
-        Ok(Row { memory, context })
-    };
-    memories.map(row).collect()
-}
-
 /// One store, looked through for a memory.
 struct Search {
     now: Timestamp,
@@ -110,13 +98,6 @@ struct Search {
     namespace: Option<Namespace>,
     /// Whether a row database could not be read.
     is_partial: std::cell::Cell<bool>,
-}
-
-/// A memory as it is now.
-struct Row {
-    memory: Memory,
-    /// Its context as it is written: a memory has no more of it than fingerprints.
-    context: Option<String>,
 }
 
 /// What the journal knows of a memory.
@@ -212,7 +193,7 @@ impl Search {
     }
 
     /// The memories with one of the ids in a row database, as they are now.
-    fn rows(&self, files: &[Partition], name: &str, ids: &[MemoryId]) -> HashMap<MemoryId, Row> {
+    fn rows(&self, files: &[Partition], name: &str, ids: &[MemoryId]) -> HashMap<MemoryId, Told> {
         let Some(file) = files.iter().find(|file| &*file.name == name) else {
             return HashMap::new();
         };
@@ -220,7 +201,7 @@ impl Search {
             .stores
             .rows
             .reader(file)
-            .and_then(|reader| reader.snapshot(|snapshot| rows_of(snapshot, ids)));
+            .and_then(|reader| reader.snapshot(|snapshot| snapshot.told(&ROLES, ids)));
         match read {
             Ok(rows) => rows
                 .into_iter()

@@ -10,7 +10,7 @@
 //! | `found` | what is to be asked about, the highest scores first |
 //!
 //! Policy: a pair that scores enough is asked about once, ever, unless one side changes; of which type the memories are
-//! makes no difference. A person who has [`OPEN`] such questions of a namespace before them gets no more of it; the rest
+//! makes no difference, nor does their [context](crate::context): who asks by the owner alone finds both. A person who has [`OPEN`] such questions of a namespace before them gets no more of it; the rest
 //! waits until some are answered, the highest scores first.
 //!
 //! What a pair scores depends on its two memories and on nothing else in the store. So what was compared is remembered

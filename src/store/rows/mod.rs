@@ -50,7 +50,7 @@ mod tests;
 pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, OwnerWatch, Standing};
-pub use reader::{Blocker, Census, Reader, Removals, Snapshot};
+pub use reader::{Blocker, Census, Reader, Removals, Snapshot, Told};
 pub use restore::{Foreseen, LeftReason, LeftRow, Restored, Return, Takeover};
 pub use writer::{Fate, StillSo, Wanted, Writer};
 

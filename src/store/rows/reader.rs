@@ -357,6 +357,15 @@ pub struct Removals {
     pub blocked: Vec<(MemoryId, Blocker)>,
 }
 
+/// A memory as a person reads it.
+#[derive(Debug)]
+pub struct Told {
+    /// The memory.
+    pub memory: Memory,
+    /// Its context as it is written; `None` where it says nothing.
+    pub context: Option<String>,
+}
+
 /// How many memories there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
@@ -448,13 +457,22 @@ impl Snapshot {
         self.bound().mapping.memories(&self.conn, roles, ids)
     }
 
-    /// The context of a memory as it is written; `None` where it says nothing.
+    /// The same for a person to read: each with its context as it is written, of which a memory has only fingerprints.
     ///
     /// # Errors
     ///
-    /// When the row cannot be read.
-    pub fn context(&self, id: &MemoryId) -> Result<Option<String>, RowError> {
-        self.bound().mapping.context(&self.conn, id)
+    /// When a row cannot be read.
+    pub fn told(&self, roles: &[Role], ids: &[MemoryId]) -> Result<Vec<Told>, RowError> {
+        let bound = self.bound();
+        let tell = |memory: Memory| {
+            let context = match &memory.id {
+                Some(id) => bound.mapping.context(&self.conn, id)?,
+                None => None,
+            };
+            Ok(Told { memory, context })
+        };
+        let memories = bound.mapping.memories(&self.conn, roles, ids)?;
+        memories.into_iter().map(tell).collect()
     }
 
     /// The versions of the memories of `ids`, in the same order; `None` for those that do not exist. One changes with the
