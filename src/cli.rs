@@ -127,7 +127,7 @@ pub struct RunArgs {
     pub store: Vec<String>,
     /// Run as usual, and let the plan of this hash past the guard; a plan that has changed since stays refused. May be
     /// repeated
-    #[arg(long, value_name = "PLAN_HASH", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "PLAN_HASH")]
     pub accept: Vec<String>,
 }
 

@@ -25,6 +25,7 @@ use crate::stop::Stop;
 pub(super) fn run(cli: &Cli, out: &mut Out) -> Result<Exit, Failure> {
     let args = &cli.run;
     check_passes(args)?;
+    check_accept(args)?;
     check_hashes(args)?;
     let config = super::load(&cli.global)?;
     super::check_store_names(&config, &args.store)?;
@@ -154,6 +155,20 @@ fn check_passes(args: &RunArgs) -> Result<(), Failure> {
             Exit::Usage,
             format!("--only and --skip both name {pass}"),
         )),
+    }
+}
+
+/// Refuses to accept a plan in a run that changes nothing.
+fn check_accept(args: &RunArgs) -> Result<(), Failure> {
+    match args.accept.first() {
+        Some(hash) if args.dry_run => Err(Failure::new(
+            Exit::Usage,
+            "--dry-run changes nothing, so there is nothing to --accept",
+        )
+        .with_hint(format!(
+            "look at the plans with --dry-run alone, then have this one done with --run-now --accept {hash}"
+        ))),
+        _ => Ok(()),
     }
 }
 

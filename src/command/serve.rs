@@ -16,6 +16,10 @@ pub(super) fn serve(cli: &Cli) -> Result<Exit, Failure> {
 fn check(args: &RunArgs) -> Result<(), Failure> {
     match args.narrowed_by() {
         None => Ok(()),
+        Some(name @ "--accept") => Err(Failure::new(
+            Exit::Usage,
+            format!("{name} goes with --run-now"),
+        )),
         Some(name) => Err(Failure::new(
             Exit::Usage,
             format!("{name} goes with --run-now or --dry-run"),

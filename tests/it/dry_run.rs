@@ -177,6 +177,9 @@ fn a_dry_run_that_would_be_refused_says_how_to_accept_it() {
     );
     assert!(told.contains(&line), "{told}");
     assert!(!told.contains("--dry-run"), "{told}");
+    let both = world.run(&["--dry-run", "--accept", hash]).expect(2);
+    let instead = format!("--run-now --accept {hash}");
+    assert!(both.stderr.contains(&instead), "{both:#?}");
 }
 
 #[test]
