@@ -20,10 +20,11 @@ pub(super) fn demo(dir: &Path, global: &Global, out: &mut Out) -> Result<Exit, F
             &format!("The store in {shown} is there already; this is one more night over it."),
         );
     } else {
-        let built = demo::build(dir, now).map_err(|error| {
-            Failure::new(Exit::Failed, chain(&error))
-                .while_doing(&format!("build a store in {shown}"))
-        })?;
+        let built =
+            demo::build(dir, now, &super::shell_word(&super::program())).map_err(|error| {
+                Failure::new(Exit::Failed, chain(&error))
+                    .while_doing(&format!("build a store in {shown}"))
+            })?;
         say(
             out,
             &format!(
@@ -55,11 +56,11 @@ fn say(out: &mut Out, text: &str) {
 
 fn where_to_look(dir: &Path) -> String {
     let config = dir.join("hypnos.toml");
-    let (program, config) = (super::program(), config.display());
+    let (call, config) = (super::call(&config), config.display());
     format!(
-        "\nLook next:\n  {program} --config {config} status      what each night did\n  \
-         {program} --config {config} check       how the two halves agree\n  \
-         {program} --config {config} --dry-run --at +30d   what a month from now would go\n  \
+        "\nLook next:\n  {call} status      what each night did\n  \
+         {call} check       how the two halves agree\n  \
+         {call} --dry-run --at +30d   what a month from now would go\n  \
          {config}   the configuration, to start your own from"
     )
 }

@@ -79,8 +79,9 @@ pub(super) fn init(what: &What<'_>, global: &Global, out: &mut Out) -> Result<Ex
     if !matches!(checked, Exit::Done | Exit::LeftOver) {
         return Ok(checked);
     }
-    foresee(&config, proposal.confirmed, &stop, global, out);
-    say(out, &next(&proposal, output));
+    let call = super::call(output);
+    foresee(&config, proposal.confirmed, &call, &stop, global, out);
+    say(out, &next(&proposal, output, &call));
     // Drift is what a store has before its first night: nothing is wrong with that.
     Ok(if proposal.confirmed {
         Exit::Done
@@ -218,7 +219,14 @@ fn print(proposal: &Proposal, output: &Path, out: &mut Out) {
 }
 
 /// Says what a first run would do.
-fn foresee(config: &Config, is_confirmed: bool, stop: &Stop, global: &Global, out: &mut Out) {
+fn foresee(
+    config: &Config,
+    is_confirmed: bool,
+    call: &str,
+    stop: &Stop,
+    global: &Global,
+    out: &mut Out,
+) {
     let options = Options::new(clock::now(), "init");
     let cx = Cx {
         stop,
@@ -238,7 +246,7 @@ fn foresee(config: &Config, is_confirmed: bool, stop: &Stop, global: &Global, ou
     } else {
         "a first run would, once the mapping is confirmed:"
     });
-    for line in forecast.lines() {
+    for line in forecast.lines(call) {
         out.line(&format!("  {line}"));
     }
 }
@@ -252,9 +260,9 @@ struct Forecast {
 }
 
 impl Forecast {
-    fn lines(&self) -> Vec<String> {
+    fn lines(&self, call: &str) -> Vec<String> {
         let plans = self.plans.iter().map(|(pass, what, accept)| match accept {
-            Some(hash) => format!("{pass}: {what}; it waits for hypnos --run-now --accept {hash}"),
+            Some(hash) => format!("{pass}: {what}; it waits for {call} --run-now --accept {hash}"),
             None => format!("{pass}: {what}"),
         });
         let mut lines: Vec<String> = plans.chain(self.problems.iter().cloned()).collect();
@@ -297,8 +305,8 @@ fn say(out: &mut Out, text: &str) {
     }
 }
 
-fn next(proposal: &Proposal, output: &Path) -> String {
-    let (program, config) = (super::program(), output.display());
+fn next(proposal: &Proposal, output: &Path, call: &str) -> String {
+    let config = output.display();
     let first = if proposal.confirmed {
         String::new()
     } else {
@@ -310,8 +318,8 @@ fn next(proposal: &Proposal, output: &Path) -> String {
         ""
     };
     format!(
-        "\nNext:\n{first}  {program} --config {config} --dry-run                  every action with its reason; writes nothing\n  \
-         {program} --config {config} --run-now                  the first night: reports, takes a pair, removes nothing\n  \
-         {program} --config {config} --run-now --accept HASH    lets one pass do what it reported{second}"
+        "\nNext:\n{first}  {call} --dry-run                  every action with its reason; writes nothing\n  \
+         {call} --run-now                  the first night: reports, takes a pair, removes nothing\n  \
+         {call} --run-now --accept HASH    lets one pass do what it reported{second}"
     )
 }

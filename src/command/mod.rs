@@ -243,6 +243,23 @@ fn check_store_names(config: &Config, names: &[String]) -> Result<(), Failure> {
         ),
     }
 }
+
+/// How to call this program with a configuration, as a shell reads it.
+fn call(config: &Path) -> String {
+    let config = shell_word(&config.display().to_string());
+    format!("{} --config {config}", shell_word(&program()))
+}
+
+/// A word as a shell reads it: in quotes where it would be taken for several.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// How to call this program: by its name where a shell finds it, else by its path.
 fn program() -> String {
     let name = env!("CARGO_PKG_NAME");
@@ -252,5 +269,23 @@ fn program() -> String {
             exe.display().to_string()
         }
         _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_take_it_for_several() {
+        for (text, word) in [
+            ("/etc/hypnos/hypnos.toml", "/etc/hypnos/hypnos.toml"),
+            ("my memory.toml", "'my memory.toml'"),
+            ("it's.toml", r"'it'\''s.toml'"),
+            ("$HOME/x", "'$HOME/x'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
     }
 }

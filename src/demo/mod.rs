@@ -40,6 +40,8 @@ const VECTORS: &str = "vectors.db";
 const CONFIG: &str = "hypnos.toml";
 /// What stands in it.
 const CONFIG_TEXT: &str = include_str!("hypnos.toml");
+/// How the text calls hypnos.
+const PROGRAM: &str = "hypnos --config";
 /// First line of the configuration, by which a demo is known.
 const MARK: &str = "# hypnos demo store\n";
 
@@ -105,7 +107,7 @@ pub enum DemoError {
     },
 }
 
-/// Builds a demo at `dir`, as it would stand at `now`.
+/// Builds a demo at `dir`, as it would stand at `now`. Its configuration calls hypnos `program`.
 ///
 /// `dir` may be missing (its parents are made) or empty; it ends up readable by its owner only. It never holds half a
 /// demo: not after an error, and not after a crash.
@@ -113,11 +115,14 @@ pub enum DemoError {
 /// # Errors
 ///
 /// When `dir` holds anything, a demo included, is the current folder, or cannot be written.
-pub fn build(dir: &Path, now: Timestamp) -> Result<Built, DemoError> {
+pub fn build(dir: &Path, now: Timestamp, program: &str) -> Result<Built, DemoError> {
     let staging = Staging::begin(dir)?;
     let rows = databases::write_rows(&staging.file(MEMORY), now)?;
     let points = databases::write_points(&staging.file(VECTORS))?;
-    databases::write_file(&staging.file(CONFIG), CONFIG_TEXT)?;
+    // It stands in comments, which end with their line.
+    let program = program.replace(char::is_control, " ");
+    let config = CONFIG_TEXT.replace(PROGRAM, &format!("{program} --config"));
+    databases::write_file(&staging.file(CONFIG), &config)?;
     staging.publish()?;
     Ok(Built {
         rows: rows.memories,

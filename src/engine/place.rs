@@ -127,7 +127,7 @@ impl Elsewhere {
     fn refusal(&self, store: &str, file: &Path) -> Failure {
         Failure::new(Exit::Config, self.message(store, file)).with_hint(format!(
             "give this store another name in the configuration; if it is the same store and has only moved, \
-             hypnos --run-now --accept {} goes on with its state, and what each pass removes is asked once more",
+             a run with --run-now --accept {} goes on with its state, and what each pass removes is asked once more",
             self.hash
         ))
     }

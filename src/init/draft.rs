@@ -321,7 +321,7 @@ timezone = \"UTC\"
 ";
 
 const FIRST_RUN: &str = "\
-# Everything is reported, and what would remove something waits: for `hypnos --run-now --accept HASH`, once for each
+# Everything is reported, and what would remove something waits: for a run with --run-now --accept HASH, once for each
 # pass, or for first_run = \"apply\" here.
 first_run = \"report\"";
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hypnos::demo::{Pair, Place, planted};
 
-use crate::support::{Output, hypnos, open};
+use crate::support::{Output, hypnos, open, shell};
 
 #[test]
 fn the_demo_does_its_work_once_and_is_idle_after_that() {
@@ -25,6 +25,15 @@ fn the_demo_does_its_work_once_and_is_idle_after_that() {
         "{check:#?}"
     );
     let _ = run(&["--config", config, "status"]).expect(0);
+    let text = std::fs::read_to_string(config).unwrap();
+    let calls: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("#   "))
+        .collect();
+    assert_eq!(calls.len(), 2, "{text}");
+    for call in calls {
+        let _ = shell(&dir.path().join("hypnos-demo"), call).expect(0);
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::support::points_only::{NewPoint, PointStore};
 use crate::support::{
-    BACKENDS, Backend, DAY, DIM, Output, Points, World, files, hypnos, now, open, qdrant, vector,
-    write,
+    BACKENDS, Backend, DAY, DIM, Output, Points, World, files, hypnos, now, open, qdrant, shell,
+    vector, write,
 };
 
 mod servers;
@@ -129,7 +129,7 @@ fn text_says_what_was_found_what_a_first_run_would_do_and_what_comes_next() {
         "written: hypnos.toml",
         "agent",
         "a first run would:",
-        "ttl: 1 delete; it waits for hypnos --run-now --accept ",
+        "ttl: 1 delete; it waits for ",
         "Next:",
     ] {
         let is_there = said.contains(part) || part == "agent";
@@ -140,6 +140,23 @@ fn text_says_what_was_found_what_a_first_run_would_do_and_what_comes_next() {
         config.contains("first_run = \"report\"") && !config.contains("confirmed"),
         "{config}"
     );
+}
+
+#[test]
+fn the_commands_that_it_prints_can_be_pasted() {
+    let world = store(Backend::Sqlite);
+    std::fs::create_dir(world.path("my agent")).unwrap();
+    let args = ["memory.db", "vectors.db", "--output", "my agent/it's.toml"];
+    let said = init(world.dir.path(), &args).expect(0).stdout;
+    let (_, waits) = said.split_once("it waits for ").unwrap();
+    let accept = waits.lines().next().unwrap();
+    let next: Vec<&str> = said.lines().skip_while(|line| *line != "Next:").collect();
+    let dry = next.iter().find_map(|line| line.split_once(" --dry-run"));
+    let dry = format!("{} --dry-run --json", dry.unwrap().0);
+    let dry = shell(world.dir.path(), &dry).expect(3);
+    assert_eq!(dry.plan("ttl")["planned"]["delete"], 1, "{dry:#?}");
+    let night = shell(world.dir.path(), &format!("{accept} --json"));
+    assert_eq!(night.pass("ttl")["applied"]["delete"], 1, "{night:#?}");
 }
 
 #[test]

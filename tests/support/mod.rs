@@ -414,6 +414,13 @@ pub fn hypnos() -> Command {
     command
 }
 
+/// Runs what was printed for somebody to paste into a shell.
+pub fn shell(folder: &Path, line: &str) -> Output {
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(line).env_clear();
+    Output::of(shell.current_dir(folder).stdin(Stdio::null()))
+}
+
 /// Runs a command under a limit of its shell (`ulimit -n 64`): set before it is there, unlike what is seen of its files
 /// from outside, where those of its parent show for a moment.
 pub fn limited(command: &Command, limit: &str) -> Command {

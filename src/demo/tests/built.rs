@@ -57,7 +57,7 @@ fn count(db: &Path, sql: &str) -> i64 {
 fn a_demo_is_built_whole() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    let built = build(&dir, now()).unwrap();
+    let built = build(&dir, now(), "hypnos").unwrap();
     let expected = Built {
         rows: 285,
         team_rows: 24,
@@ -105,7 +105,7 @@ fn a_demo_is_built_whole() {
 fn a_new_demo_is_three_private_files() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     let mut files: Vec<_> = fs::read_dir(&dir)
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -135,7 +135,7 @@ fn a_new_demo_is_three_private_files() {
 fn rows_and_points_agree_but_for_what_was_planted() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     let text = |value: &Value| match value {
         Value::Text(text) => text.clone(),
         other => panic!("{other:?}"),
@@ -201,7 +201,7 @@ fn rows_and_points_agree_but_for_what_was_planted() {
 fn times_count_back_from_now() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     let second = now().as_second();
     let place = PLACES.iter().find(|place| place.key == "ana-025").unwrap();
     let sql = format!(
@@ -233,9 +233,14 @@ fn times_count_back_from_now() {
 fn the_same_now_gives_the_same_content() {
     let world = tempfile::tempdir().unwrap();
     let dirs = ["a", "b", "c"].map(|name| world.path().join(name));
-    build(&dirs[0], now()).unwrap();
-    build(&dirs[1], now()).unwrap();
-    build(&dirs[2], now() + jiff::SignedDuration::from_secs(1)).unwrap();
+    build(&dirs[0], now(), "hypnos").unwrap();
+    build(&dirs[1], now(), "hypnos").unwrap();
+    build(
+        &dirs[2],
+        now() + jiff::SignedDuration::from_secs(1),
+        "hypnos",
+    )
+    .unwrap();
     assert!(content(&dirs[0]) == content(&dirs[1]));
     assert!(content(&dirs[0]) != content(&dirs[2]));
 }
@@ -244,7 +249,7 @@ fn the_same_now_gives_the_same_content() {
 fn the_text_index_follows_the_rows() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     let connection = Connection::open(dir.join(MEMORY)).unwrap();
     let found = |word: &str| -> Vec<i64> {
         let mut statement = connection
@@ -299,7 +304,7 @@ fn the_text_index_follows_the_rows() {
 fn removing_a_memory_takes_the_history_behind_it() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     let head = PLACES
         .iter()
         .find(|place| place.key == "rafael-039")
@@ -319,21 +324,27 @@ fn removing_a_memory_takes_the_history_behind_it() {
 fn what_is_there_is_never_replaced() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     let before = content(&dir);
-    assert!(matches!(build(&dir, now()), Err(DemoError::Exists { .. })));
+    assert!(matches!(
+        build(&dir, now(), "hypnos"),
+        Err(DemoError::Exists { .. })
+    ));
     assert!(content(&dir) == before);
 
     fs::remove_file(dir.join(VECTORS)).unwrap();
     assert!(!is_demo(&dir));
     assert!(matches!(
-        build(&dir, now()),
+        build(&dir, now(), "hypnos"),
         Err(DemoError::NotEmpty { .. })
     ));
     assert!(dir.join(MEMORY).exists());
 
     let file = dir.join(CONFIG);
-    assert!(matches!(build(&file, now()), Err(DemoError::Io { .. })));
+    assert!(matches!(
+        build(&file, now(), "hypnos"),
+        Err(DemoError::Io { .. })
+    ));
     assert!(!is_demo(world.path()) && !is_demo(&file));
 }
 
@@ -342,13 +353,14 @@ fn an_empty_folder_becomes_a_demo() {
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("empty");
     fs::create_dir(&dir).unwrap();
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     assert!(is_demo(&dir));
 }
 
 #[test]
 fn the_configuration_speaks_of_this_folder() {
     assert!(CONFIG_TEXT.starts_with(MARK));
+    assert_eq!(CONFIG_TEXT.matches(PROGRAM).count(), 2);
     let config: toml::Table = CONFIG_TEXT.parse().unwrap();
     let store = &config["store"][0];
     assert_eq!(store["name"].as_str(), Some("demo"));
@@ -357,7 +369,7 @@ fn the_configuration_speaks_of_this_folder() {
     // Every column that it names is in the schema.
     let world = tempfile::tempdir().unwrap();
     let dir = world.path().join("demo");
-    build(&dir, now()).unwrap();
+    build(&dir, now(), "hypnos").unwrap();
     let columns: BTreeSet<String> = table(
         &dir.join(MEMORY),
         "SELECT name FROM pragma_table_info('memories')",

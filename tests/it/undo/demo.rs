@@ -34,7 +34,8 @@ fn literals(path: &Path, table: &str, owner: &str, without: &[String]) -> Vec<St
 fn the_demos_night_comes_back_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     let demo = dir.path().join("demo");
-    hypnos::demo::build(&demo, jiff::Timestamp::from_second(now()).unwrap()).unwrap();
+    let at = jiff::Timestamp::from_second(now()).unwrap();
+    hypnos::demo::build(&demo, at, "hypnos").unwrap();
     let config = demo.join("hypnos.toml");
     let run = |args: &[&str]| Output::of(hypnos().arg("--config").arg(&config).args(args));
     let closed: Vec<String> = {
