@@ -83,7 +83,7 @@ pub(super) fn init(what: &What<'_>, global: &Global, out: &mut Out) -> Result<Ex
     foresee(&config, proposal.confirmed, &call, &stop, global, out);
     say(out, &next(&proposal, output, &call));
     // Drift is what a store has before its first night: nothing is wrong with that.
-    Ok(if proposal.confirmed {
+    Ok(if proposal.confirmed && proposal.pairs {
         Exit::Done
     } else {
         Exit::LeftOver
@@ -167,6 +167,7 @@ struct InitLine<'a> {
     rows_with_point: Option<usize>,
     rows_looked_at: Option<usize>,
     confirmed: bool,
+    pairs: bool,
     notes: &'a [String],
 }
 
@@ -177,6 +178,7 @@ fn print(proposal: &Proposal, output: &Path, out: &mut Out) {
         points,
         proof,
         confirmed,
+        pairs,
         notes,
         ..
     } = proposal;
@@ -189,6 +191,7 @@ fn print(proposal: &Proposal, output: &Path, out: &mut Out) {
             rows_with_point: proof.map(|proof| proof.found),
             rows_looked_at: proof.map(|proof| proof.of),
             confirmed: *confirmed,
+            pairs: *pairs,
             notes,
         };
         out.object("init", &line);
@@ -307,11 +310,14 @@ fn say(out: &mut Out, text: &str) {
 
 fn next(proposal: &Proposal, output: &Path, call: &str) -> String {
     let config = output.display();
-    let first = if proposal.confirmed {
-        String::new()
-    } else {
-        format!("  correct {config} where it says guess, and set confirmed = true\n")
-    };
+    let mut first = String::new();
+    if !proposal.pairs {
+        first.push_str("  make the REST interface of the server reachable (see the note above): nothing is removed before\n");
+    }
+    if !proposal.confirmed {
+        let correct = format!("  correct {config} where it says guess, and set confirmed = true\n");
+        first.push_str(&correct);
+    }
     let second = if proposal.points.is_some() {
         SECOND_NIGHT
     } else {

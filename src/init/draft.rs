@@ -38,6 +38,8 @@ pub(super) struct Draft {
     pub(super) is_asked_for: bool,
     /// Whether it may be acted on.
     pub(super) confirmed: bool,
+    /// Whether the REST interface of the server answers, where there is a server.
+    pub(super) has_rest: bool,
     /// What a person should know.
     pub(super) notes: Vec<String>,
 }
@@ -106,6 +108,7 @@ impl Draft {
             points: Points::Nowhere,
             is_asked_for: false,
             confirmed: true,
+            has_rest: true,
             notes: Vec::new(),
         }
     }
@@ -121,6 +124,7 @@ impl Draft {
             points: Points::Nowhere,
             is_asked_for: false,
             confirmed: false,
+            has_rest: true,
             notes: Vec::new(),
         }
     }

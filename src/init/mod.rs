@@ -75,6 +75,8 @@ pub struct Proposal {
     pub proof: Option<Proof>,
     /// Whether it may be acted on; else a person has to look at it first.
     pub confirmed: bool,
+    /// Whether pairs can be taken of it, as far as that is known now: the REST interface of its server answers.
+    pub pairs: bool,
     /// What a person should know of it.
     pub notes: Vec<String>,
     /// The configuration.
@@ -341,6 +343,7 @@ impl Scene<'_> {
             points: draft.points_in_words(),
             proof: proof.filter(|proof| proof.of > 0),
             confirmed: draft.confirmed,
+            pairs: draft.has_rest,
             text: draft.text(Folders::of(&self.output)),
             notes: draft.notes,
         })

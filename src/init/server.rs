@@ -13,8 +13,9 @@ use super::{Proposal, Scene};
 use crate::config::fingerprint::Fit;
 use crate::config::presets::{self, Preset};
 use crate::config::{Backend, Qdrant};
-use crate::error::Failure;
+use crate::error::{Failure, chain};
 use crate::exit::Exit;
+use crate::store::vectors::VectorError;
 use crate::store::vectors::qdrant::catalog::Catalog;
 use crate::store::vectors::qdrant::snapshot;
 
@@ -114,17 +115,18 @@ impl Scene<'_> {
 
     /// Says where the REST interface is, where it is not at its usual port.
     pub(super) fn with_rest(&self, draft: Draft) -> Result<Draft, Failure> {
+        let draft = match self.rest_url {
+            Some(asked) => draft.with_key("rest_url", asked),
+            None => draft,
+        };
         let store = self.parse(&draft)?;
         let Some(Backend::Qdrant(server)) = store.vectors.map(|vectors| vectors.backend) else {
             return Ok(draft);
         };
-        if let Some(asked) = self.rest_url {
-            return Ok(draft.with_key("rest_url", asked));
-        }
-        if snapshot::reach(&server, self.stop).is_ok() {
+        let Err(error) = snapshot::reach(&server, self.stop) else {
             return Ok(draft);
-        }
-        if let Some(before) = port_before(&server.url) {
+        };
+        if let Some(before) = port_before(&server.url).filter(|_| self.rest_url.is_none()) {
             let moved = draft.clone().with_key("rest_url", &before);
             let server = Qdrant {
                 rest_url: before,
@@ -135,9 +137,14 @@ impl Scene<'_> {
             }
         }
         let mut draft = draft;
+        draft.has_rest = false;
+        let instead = match error {
+            VectorError::Unauthorized { .. } => "give it the key",
+            _ => "publish it (port 6333 of the server), or name it with --rest-url",
+        };
         draft.notes.push(format!(
-            "no REST interface answers at {}: set rest_url, or no pair can be taken, and nothing is removed without one",
-            server.rest_url
+            "{}: no pair can be taken so, and nothing is removed without one; {instead}",
+            chain(&error)
         ));
         Ok(draft)
     }

@@ -106,6 +106,37 @@ fn a_log_of_mem0_leads_to_its_server() {
     assert!(alone.stderr.contains("only a log"), "{alone:#?}");
 }
 
+#[test]
+fn a_server_whose_rest_interface_does_not_answer_needs_attention() {
+    let (_peer, store) = own_server(&[("memories", mem0())]);
+    let nowhere = "http://127.0.0.1:1";
+    let found = init(
+        store.dir.path(),
+        &[&store.url, "--rest-url", nowhere, "--json"],
+    )
+    .expect(3);
+    let line = &found.objects("init")[0];
+    assert_eq!(
+        (&line["pairs"], &line["confirmed"]),
+        (&false.into(), &true.into())
+    );
+    let notes = line["notes"].to_string();
+    assert!(
+        notes.contains(nowhere) && notes.contains("--rest-url"),
+        "{notes}"
+    );
+    // Nothing is removed, as it says.
+    let config = std::fs::read_to_string(store.dir.path().join("hypnos.toml")).unwrap();
+    let apply = config.replace("\"report\"", "\"apply\"");
+    write(&store.dir.path().join("hypnos.toml"), &apply);
+    let before = store.whole("memories");
+    let night = store.night().expect(1);
+    let outcome = &night.pass("duplicates")["outcome"];
+    assert_eq!(outcome, "refused", "{night:#?}");
+    assert_eq!(store.whole("memories"), before);
+    let _ = init_server(&store, &[&store.url, "--force"]).expect(0);
+}
+
 /// Points of another system beside them are none of its memories.
 #[test]
 fn a_log_of_mem0_tells_which_collection_is_meant() {
