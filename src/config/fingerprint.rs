@@ -5,6 +5,7 @@
 //! absent = ["working_memory"]                  # tables that must not be there
 //! ddl = ["memory_embeddings using vec0("]      # what a statement of the schema says
 //! payload = "data, created_at | createdAt, hash?, !linked_memory_ids"
+//! payload_md5 = { hash = "data" }              # a key that is the MD5 of the text under another one
 //! collection = "*_user-memory-{tenant}"        # how its collection is called
 //! [fingerprint.tables]
 //! memories = "id integer, content_hash, content, version?, !embedding_json"
@@ -24,7 +25,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use md5::{Digest as _, Md5};
+use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
+
+/// Hexadecimal digits of an MD5.
+const DIGITS: usize = 32;
 
 /// What a store is recognised by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +39,8 @@ pub struct Fingerprint {
     absent: Vec<String>,
     ddl: Vec<String>,
     payload: Vec<Mark>,
+    /// A payload key, and that of the text of which it is the MD5.
+    digest: Option<(String, String)>,
     collection: Option<Pattern>,
     files: Vec<String>,
     is_encrypted: bool,
@@ -98,6 +106,7 @@ impl Fingerprint {
                 "ddl" => fingerprint.ddl = texts(value).ok_or_else(wrong)?,
                 "files" => fingerprint.files = texts(value).ok_or_else(wrong)?,
                 "payload" => fingerprint.payload = marks(value).ok_or_else(wrong)?,
+                "payload_md5" => fingerprint.digest = Some(pair(value).ok_or_else(wrong)?),
                 "collection" => {
                     let pattern = value.as_str().and_then(Pattern::parse);
                     fingerprint.collection = Some(pattern.ok_or_else(wrong)?);
@@ -215,6 +224,17 @@ impl Fingerprint {
         let found = weigh(&self.payload, there, &mut amiss, |key| format!("key {key}"));
         verdict(found, amiss)
     }
+
+    /// Whether the digest in a payload is that of its text; `None` where it has not both, or the fingerprint tells
+    /// nothing of it.
+    #[must_use]
+    pub fn fits_digest(&self, payload: &Map<String, Json>) -> Option<bool> {
+        let (key, of) = self.digest.as_ref()?;
+        let digest = payload.get(key)?.as_str()?;
+        let text = payload.get(of)?.as_str()?;
+        let own = u128::from_be_bytes(Md5::digest(text).into());
+        Some(digest.len() == DIGITS && u128::from_str_radix(digest, 16) == Ok(own))
+    }
 }
 
 fn verdict(found: usize, amiss: Vec<String>) -> Fit {
@@ -264,6 +284,14 @@ fn texts(value: &Value) -> Option<Vec<String>> {
     items
         .map(|item| item.as_str().map(str::to_lowercase))
         .collect()
+}
+
+/// The only key of a table, and its text.
+fn pair(value: &Value) -> Option<(String, String)> {
+    let mut entries = value.as_table()?.iter();
+    let (key, of) = entries.next()?;
+    let is_only = entries.next().is_none();
+    is_only.then_some((key.clone(), of.as_str()?.to_owned()))
 }
 
 fn marks(value: &Value) -> Option<Vec<Mark>> {
@@ -372,159 +400,4 @@ impl Pattern {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fingerprint(toml: &str) -> Result<Fingerprint, String> {
-        Fingerprint::read(&toml.parse().unwrap())
-    }
-
-    fn shape(tables: &[(&str, &str)], statements: &[&str]) -> Shape {
-        let columns = |list: &str| {
-            let columns = list.split(',').filter(|column| !column.is_empty());
-            let split = |column: &str| match column.trim().split_once(' ') {
-                Some((name, declared)) => (name.to_owned(), declared.to_owned()),
-                None => (column.trim().to_owned(), String::new()),
-            };
-            columns.map(split).collect()
-        };
-        Shape {
-            tables: tables
-                .iter()
-                .map(|(name, list)| ((*name).to_owned(), columns(list)))
-                .collect(),
-            statements: statements.iter().map(|sql| normal_sql(sql)).collect(),
-        }
-    }
-
-    #[test]
-    fn all_that_must_be_there_decides_and_the_rest_only_weighs() {
-        let memory = fingerprint(
-            "absent = ['working_memory']\nddl = ['v using vec0(']\n[tables]\n\
-             memories = 'id integer, Hash, version?, !embedding'\n'vectors | v' = ''",
-        )
-        .unwrap();
-        let vec0 = "CREATE VIRTUAL TABLE \"v\"\n  USING vec0(e float[3])";
-        let fit = |memories: &str, more: &[(&str, &str)], sql: &str| {
-            let tables: Vec<_> = [("memories", memories)]
-                .into_iter()
-                .chain(more.iter().copied())
-                .collect();
-            memory.fit(&shape(&tables, &[sql]))
-        };
-        let v = ("v", "");
-        assert_eq!(fit("id integer,hash,more", &[v], vec0), Fit::Yes(5));
-        assert_eq!(fit("id integer,hash,version", &[v], vec0), Fit::Yes(6));
-        assert_eq!(
-            fit("id integer,hash", &[("vectors", "id")], vec0),
-            Fit::Yes(5)
-        );
-        for (memories, more, sql, amiss) in [
-            ("id text,hash", vec![v], vec0, "column memories.id"),
-            ("id integer", vec![v], vec0, "column memories.hash"),
-            (
-                "id integer,hash,embedding",
-                vec![v],
-                vec0,
-                "no column memories.embedding",
-            ),
-            ("id integer,hash", vec![], vec0, "table vectors or v"),
-            (
-                "id integer,hash",
-                vec![v, ("working_memory", "id")],
-                vec0,
-                "no table working_memory",
-            ),
-            (
-                "id integer,hash",
-                vec![v],
-                "CREATE TABLE v(e)",
-                "a statement with \"v using vec0(\"",
-            ),
-        ] {
-            assert_eq!(fit(memories, &more, sql), Fit::No(vec![amiss.to_owned()]));
-        }
-        assert!(matches!(memory.fit(&Shape::default()), Fit::No(amiss) if amiss.len() == 3));
-        let renamed = |name: &str| memory.renamed(&shape(&[(name, "")], &[]));
-        assert_eq!(renamed("v"), [("vectors".to_owned(), "v".to_owned())]);
-        assert_eq!(renamed("vectors"), []);
-    }
-
-    #[test]
-    fn payloads_are_told_by_their_keys() {
-        let points =
-            fingerprint("payload = 'data, created_at | createdAt, hash?, !linked_memory_ids'")
-                .unwrap();
-        let fit = |keys: &str| points.fit_payload(&keys.split(' ').map(str::to_owned).collect());
-        assert_eq!(fit("data createdat hash x"), Fit::Yes(3));
-        assert_eq!(fit("data created_at"), Fit::Yes(2));
-        assert_eq!(
-            fit("data"),
-            Fit::No(vec!["key created_at or createdat".to_owned()])
-        );
-        assert_eq!(
-            fit("data created_at linked_memory_ids"),
-            Fit::No(vec!["no key linked_memory_ids".to_owned()])
-        );
-        assert!(
-            matches!(points.fit(&shape(&[("data", "data")], &[])), Fit::No(_)),
-            "no database fits"
-        );
-        let rows = fingerprint("[tables]\nmemories = 'id'").unwrap();
-        assert!(matches!(
-            rows.fit_payload(&BTreeSet::from(["id".to_owned()])),
-            Fit::No(_)
-        ));
-    }
-
-    #[test]
-    fn a_fingerprint_that_is_misspelt_or_fits_everything_is_none() {
-        for bad in [
-            "",
-            "[tables]",
-            "[tables]\nmemories = ''",
-            "[tables]\nmemories = 'id?, !x'",
-            "[tables]\nmemories = 'id,'",
-            "[tables]\nmemories = '!id?'",
-            "[tables]\nmemories = ['id']",
-            "payload = 'data?'",
-            "payloads = 'data'",
-            "absent = ['x']",
-            "ddl = 'x'",
-            "encrypted = false",
-            "payload = 'data'\ncollection = '*'",
-            "payload = 'data'\ncollection = 'a*b'",
-            "payload = 'data'\ncollection = '{user}x'",
-        ] {
-            assert!(fingerprint(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_collection_is_its_own_template_or_one_of_many() {
-        let template = |pattern: &str, name: &str| Pattern::parse(pattern).unwrap().template(name);
-        assert_eq!(
-            template("openmemory", "openmemory").as_deref(),
-            Some("openmemory")
-        );
-        assert_eq!(template("openmemory", "openmemory_entities"), None);
-        assert_eq!(
-            template("*_memories", "open-webui_memories").as_deref(),
-            Some("open-webui_memories")
-        );
-        assert_eq!(template("*_memories", "_memories_files"), None);
-        assert_eq!(template("*_memories", "memories"), None);
-        let many = "*_user-memory-{tenant}";
-        assert_eq!(
-            template(many, "chat_user-memory-6f1d").as_deref(),
-            Some("chat_user-memory-{tenant}")
-        );
-        assert_eq!(template(many, "chat_user-memory-"), None);
-        assert_eq!(template(many, "chat_file-6f1d"), None);
-        assert_eq!(
-            template("m_{tenant}_v1", "m_ana_v1").as_deref(),
-            Some("m_{tenant}_v1")
-        );
-        assert_eq!(template("m_{tenant}_v1", "x_m_ana_v1"), None);
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@
 //! | `guess` | a mapping proposed for a schema that nobody knows |
 //! | `draft` | a configuration in the making, and its text |
 //! | `server` | which collection of a Qdrant server it may be |
+//! | `alone` | the same where the points are the rows |
 //! | `tables` | which table of vectors it may be |
 //! | `proof` | whether the rows of a draft have their points where it says |
 //!
@@ -28,6 +29,7 @@ use crate::exit::Exit;
 use crate::state::{Partition, StateDir};
 use crate::stop::Stop;
 
+mod alone;
 mod draft;
 mod guess;
 mod place;
@@ -37,6 +39,7 @@ mod server;
 pub mod shape;
 mod tables;
 
+use alone::Log;
 use draft::{Draft, Folders, Points};
 use place::{Rows, Where};
 pub use proof::Proof;
@@ -149,8 +152,11 @@ impl Scene<'_> {
                 let found = wanted(&found, request.preset)?;
                 if found.iter().all(|preset| preset.points_are_rows()) {
                     // The log tells whose points they are.
-                    let preset = found.first().map(|preset| preset.name);
-                    return self.points_alone(place, preset, Some(first));
+                    let log = found.first().map(|preset| Log {
+                        path: first,
+                        preset,
+                    });
+                    return self.points_alone(place, request.preset, log.as_ref());
                 }
                 let drafts = found
                     .into_iter()

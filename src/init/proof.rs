@@ -10,7 +10,7 @@ use crate::config;
 use crate::error::Failure;
 use crate::memory::{Memory, Namespace, PointId, Role};
 use crate::stop::Stop;
-use crate::store::rows::{RowError, RowStore};
+use crate::store::rows::{RowError, RowStore, log};
 use crate::store::sqlite::Access;
 use crate::store::vectors::point_id::{Derived, Rule};
 use crate::store::vectors::{self, VectorStore};
@@ -55,6 +55,29 @@ pub(super) fn of(store: &config::Store, stop: &Stop) -> Result<Proof, Failure> {
     };
     let found = found(opened.as_ref(), &derived).unwrap_or_default();
     Ok(Proof { found, of })
+}
+
+/// Looks some memories that are alive by the log of a store up among its points.
+pub(super) fn of_log(store: &config::Store, stop: &Stop) -> Result<Proof, Failure> {
+    let (Some(log), Some(vectors)) = (&store.log, &store.vectors) else {
+        return Ok(Proof::default());
+    };
+    let mut ids = Vec::new();
+    let read = log::scan(log, &mut |logged| {
+        if !logged.is_deleted {
+            ids.push(PointId::from_text(&logged.id));
+        }
+    });
+    read.map_err(|error| Failure::from(&error).while_doing("read the log"))?;
+    let every = ids.len().div_ceil(ASKED).max(1);
+    let ids: Vec<PointId> = ids.into_iter().step_by(every).collect();
+    let there = vectors::open(vectors, Access::Read, stop)
+        .and_then(|points| points.heads(&ids, &[]))
+        .map_err(|error| Failure::from(&error).while_doing("look memories of the log up"))?;
+    Ok(Proof {
+        found: there.len(),
+        of: ids.len(),
+    })
 }
 
 /// Some rows, from all over what was gone through.

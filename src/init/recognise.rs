@@ -14,7 +14,7 @@ pub enum Recognised {
     /// rows do not tell. At least one.
     Presets(Vec<&'static Preset>),
     /// A kind that hypnos knows and does not touch.
-    Foreign(Foreign),
+    Foreign(Box<Foreign>),
     /// No kind that hypnos knows; the preset of which most is there, with what is missing.
     Unknown(Option<Near>),
 }
@@ -48,7 +48,7 @@ const NEAR: usize = 2;
 pub fn database(shape: &Shape) -> Recognised {
     let fits = |foreign: &Foreign| matches!(foreign.fingerprint.fit(shape), Fit::Yes(_));
     if let Some(foreign) = presets::foreign().into_iter().find(fits) {
-        return Recognised::Foreign(foreign);
+        return Recognised::Foreign(Box::new(foreign));
     }
     let (mut best, mut found, mut nearest) = (0, Vec::new(), None::<Near>);
     for preset in presets::ALL {

@@ -1,15 +1,12 @@
 //! Which collection of a Qdrant server it may be.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::Scene;
 use super::draft::{Draft, Keys, Points};
 use super::guess;
-use super::place::{self, Where};
-use super::shape;
-use super::{Proposal, Scene};
 use crate::config::fingerprint::Fit;
 use crate::config::presets::{self, Preset};
 use crate::config::{Backend, Qdrant};
@@ -66,53 +63,6 @@ impl Scene<'_> {
         Ok(candidates)
     }
 
-    /// A store whose points are the rows.
-    pub(super) fn points_alone(
-        &self,
-        place: &Where,
-        preset: Option<&str>,
-        log: Option<&Path>,
-    ) -> Result<Proposal, Failure> {
-        let place::Points::Qdrant(url) = &place.points else {
-            let log = log
-                .map(|log| format!("{} is only a log: ", log.display()))
-                .unwrap_or_default();
-            return Err(Failure::new(
-                Exit::Usage,
-                format!("{log}the memories are points on a Qdrant server: where?"),
-            )
-            .with_hint("name its gRPC address behind it, such as http://127.0.0.1:6334"));
-        };
-        let catalog = self.catalog(url)?;
-        let names = names(&catalog, url, place.collection.as_deref())?;
-        let mut found = Vec::new();
-        for name in &names {
-            let payloads = payloads(&catalog, name)?;
-            found.extend(preset_of(&payloads, preset).map(|preset| (preset, name)));
-        }
-        match found[..] {
-            [(preset, name)] => {
-                let points = Points::Qdrant {
-                    url: url.clone(),
-                    collection: name.clone(),
-                    keys: Keys::new(),
-                };
-                let draft = Draft::of_points(preset, points);
-                self.settled(with_log(draft, preset, log)?, None)
-            }
-            [] => Err(Failure::new(
-                Exit::NoStore,
-                format!("unknown: no collection at {url} holds memories of a system that hypnos knows"),
-            )
-            .with_hint("where rows in SQLite belong to the points, name their database first; hypnos presets lists what is known")),
-            _ => {
-                let found: Vec<_> = found.iter().map(|(preset, name)| format!("{name} ({})", preset.name)).collect();
-                Err(Failure::new(Exit::Usage, format!("several collections hold memories: {}", found.join(", ")))
-                    .with_hint("say which with --collection; each gets a [[store]] of its own"))
-            }
-        }
-    }
-
     /// Says where the REST interface is, where it is not at its usual port.
     pub(super) fn with_rest(&self, draft: Draft) -> Result<Draft, Failure> {
         let draft = match self.rest_url {
@@ -149,7 +99,7 @@ impl Scene<'_> {
         Ok(draft)
     }
 
-    fn catalog(&self, url: &str) -> Result<Catalog, Failure> {
+    pub(super) fn catalog(&self, url: &str) -> Result<Catalog, Failure> {
         let server = self.server(url)?;
         Catalog::of(&server, self.stop.clone()).map_err(|error| Failure::from(&error))
     }
@@ -188,23 +138,6 @@ fn keys_of(draft: &Draft, catalog: &Catalog, collection: &str) -> Result<Vec<Key
     Ok(guess::point_keys(&payloads(catalog, collection)?))
 }
 
-/// The draft with the log that was named, if the preset makes something of it.
-fn with_log(draft: Draft, preset: &Preset, log: Option<&Path>) -> Result<Draft, Failure> {
-    let Some(log) = log.filter(|_| preset.has_log()) else {
-        return Ok(draft);
-    };
-    let shape = shape::of(log)?;
-    let renamed = preset.fingerprint().map(|marks| marks.renamed(&shape));
-    let renamed = renamed.unwrap_or_default().into_iter();
-    Ok(Draft {
-        log: Some(log.display().to_string()),
-        overrides: renamed
-            .flat_map(|(name, there)| preset.with_table(&name, &there))
-            .collect(),
-        ..draft
-    })
-}
-
 /// The address with the port before: that of the REST interface, where both are mapped side by side.
 fn port_before(url: &str) -> Option<String> {
     let (host, port) = url.trim_end_matches('/').rsplit_once(':')?;
@@ -213,7 +146,11 @@ fn port_before(url: &str) -> Option<String> {
 }
 
 /// The collections of a server, or the one that was asked for.
-fn names(catalog: &Catalog, url: &str, asked: Option<&str>) -> Result<BTreeSet<String>, Failure> {
+pub(super) fn names(
+    catalog: &Catalog,
+    url: &str,
+    asked: Option<&str>,
+) -> Result<BTreeSet<String>, Failure> {
     let names = catalog.collections().map_err(|error| {
         let failure = Failure::from(&error);
         if url.trim_end_matches('/').ends_with(":6333") {
@@ -272,34 +209,8 @@ fn limited(names: BTreeSet<String>) -> BTreeSet<String> {
     names.into_iter().take(COLLECTIONS).collect()
 }
 
-/// The preset whose points these are.
-fn preset_of(payloads: &[Map<String, Value>], asked: Option<&str>) -> Option<&'static Preset> {
-    let mut best = None::<(usize, &'static Preset)>;
-    for preset in presets::ALL
-        .iter()
-        .filter(|preset| preset.points_are_rows())
-    {
-        if asked.is_some_and(|asked| asked != preset.name) {
-            continue;
-        }
-        let Some(fingerprint) = preset.fingerprint() else {
-            continue;
-        };
-        let weigh = |payload: &Map<String, Value>| match fingerprint.fit_payload(&keys(payload)) {
-            Fit::Yes(weight) => Some(weight),
-            Fit::No(_) => None,
-        };
-        let weight = payloads.iter().filter_map(weigh).max().unwrap_or_default();
-        let is_better = best.is_none_or(|(before, _)| weight > before);
-        if is_better && most(payloads, |payload| weigh(payload).is_some()) == Some(true) {
-            best = Some((weight, preset));
-        }
-    }
-    best.map(|(_, preset)| preset)
-}
-
 /// Whether nearly all of them do; `None` when there are none.
-fn most(
+pub(super) fn most(
     payloads: &[Map<String, Value>],
     fits: impl Fn(&Map<String, Value>) -> bool,
 ) -> Option<bool> {
@@ -307,7 +218,10 @@ fn most(
     (!payloads.is_empty()).then(|| fitting * 100 >= payloads.len() * SHARE)
 }
 
-fn payloads(catalog: &Catalog, collection: &str) -> Result<Vec<Map<String, Value>>, Failure> {
+pub(super) fn payloads(
+    catalog: &Catalog,
+    collection: &str,
+) -> Result<Vec<Map<String, Value>>, Failure> {
     if collection.contains("{tenant}") {
         return Ok(Vec::new());
     }
@@ -321,7 +235,7 @@ fn payloads(catalog: &Catalog, collection: &str) -> Result<Vec<Map<String, Value
 }
 
 /// The keys of a payload, and the paths of one level below, in lower case.
-fn keys(payload: &Map<String, Value>) -> BTreeSet<String> {
+pub(super) fn keys(payload: &Map<String, Value>) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     for (key, value) in payload {
         if let Value::Object(inner) = value {

@@ -22,8 +22,11 @@ fn own_server(collections: &[(&str, serde_json::Value)]) -> (Peer, PointStore) {
     (peer, store)
 }
 
+/// The MD5 of the text that the memories have here.
+const HASH: &str = "1cb251ec0d568de6a929b520c4aed8d1";
+
 fn mem0() -> serde_json::Value {
-    json!({"data": "text", "hash": "h", "created_at": "2026-11-01T00:00:00+00:00", "user_id": "ana"})
+    json!({"data": "text", "hash": HASH, "created_at": "2026-11-01T00:00:00+00:00", "user_id": "ana"})
 }
 
 fn init_server(store: &PointStore, args: &[&str]) -> Output {
@@ -35,7 +38,7 @@ fn init_server(store: &PointStore, args: &[&str]) -> Output {
 #[test]
 fn a_server_whose_points_are_the_rows_is_all_that_need_be_named() {
     let entity = json!({"data": "Ana", "entity_type": "person", "linked_memory_ids": ["x"], "hash": "h", "created_at": "t"});
-    let typescript = json!({"data": "text", "hash": "h", "createdAt": "2026-11-01T00:00:00.000Z", "userId": "ana"});
+    let typescript = json!({"data": "text", "hash": HASH, "createdAt": "2026-11-01T00:00:00.000Z", "userId": "ana"});
     for memory in [mem0(), typescript] {
         let (_peer, store) = own_server(&[
             ("mem0", memory),
@@ -160,6 +163,81 @@ fn a_log_of_mem0_tells_which_collection_is_meant() {
         "--force",
     ];
     let _ = init_server(&store, &other).expect(10);
+}
+
+/// Other applications have a text, its hash and a time, too.
+#[test]
+fn points_whose_hash_is_not_that_of_their_text_are_not_taken_for_memories_of_mem0() {
+    let page = json!({"data": "text", "hash": "9f86d081884c7d65", "created_at": "2026-11-01T00:00:00+00:00"});
+    let (_peer, store) = own_server(&[("pages", page), ("memories", mem0())]);
+    let found = init_server(&store, &[&store.url]).expect(0);
+    let line = &found.objects("init")[0];
+    assert_eq!(
+        line["points"],
+        format!("collection memories at {}", store.url)
+    );
+    let strange = init_server(&store, &[&store.url, "pages", "--force"]).expect(10);
+    assert!(strange.stderr.contains("unknown"), "{strange:#?}");
+    assert!(
+        strange.stderr.contains("--preset mem0-qdrant"),
+        "{strange:#?}"
+    );
+    // A person may know better.
+    let args = [&store.url, "pages", "--preset", "mem0-qdrant", "--force"];
+    let told = init_server(&store, &args).expect(0);
+    assert_eq!(
+        told.objects("init")[0]["preset"],
+        "mem0-qdrant",
+        "{told:#?}"
+    );
+}
+
+/// mem0 keeps one log for all collections, unless it is told otherwise.
+#[test]
+fn of_several_collections_of_mem0_the_log_tells_which_is_meant() {
+    let (_peer, mut store) = own_server(&[("notes", mem0()), ("old", mem0())]);
+    store.create("memories", DIM.into(), None);
+    let id = |n: u128| uuid::Uuid::from_u128(0xa << 100 | n).to_string();
+    let point = |n| NewPoint::new(id(n), mem0(), vector(1));
+    store.put("memories", &[point(1), point(2)]);
+    let log = open(&store.dir.path().join("history.db"));
+    log.execute_batch(presets::find("mem0-qdrant").unwrap().ddl)
+        .unwrap();
+    let says = |memory: &str, event: &str| {
+        let sql = "INSERT INTO history(id, memory_id, event, is_deleted) VALUES(?1 || ?2, ?1, ?2, ?2 = 'DELETE')";
+        log.execute(sql, [memory, event]).unwrap();
+    };
+    let look = |args: &[&str]| {
+        let all = [&["history.db", store.url.as_str(), "--force"], args].concat();
+        init_server(&store, &all)
+    };
+    let unknown = look(&[]).expect(2);
+    for part in ["notes has 0 of 0", "--collection"] {
+        assert!(unknown.stderr.contains(part), "{unknown:#?}");
+    }
+    says(&id(1), "ADD");
+    says(&id(9), "ADD");
+    // A memory of `old`, by its number, and deleted.
+    says(&uuid::Uuid::from_u128(1).to_string(), "DELETE");
+    let found = look(&[]).expect(0);
+    let line = &found.objects("init")[0];
+    assert_eq!(
+        line["points"],
+        format!("collection memories at {}", store.url)
+    );
+    assert!(line["notes"].to_string().contains("1 of the 2"), "{line}");
+    // One of each: which of the others is meant, nobody can tell.
+    says(&uuid::Uuid::from_u128(2).to_string(), "ADD");
+    let asked = look(&[]).expect(2);
+    for part in [
+        "memories has 1 of 3",
+        "notes has 1 of 3",
+        "old has 1 of 3",
+        "--collection",
+    ] {
+        assert!(asked.stderr.contains(part), "{asked:#?}");
+    }
+    let _ = look(&["--collection", "old"]).expect(0);
 }
 
 #[test]
