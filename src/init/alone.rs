@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::draft::{Draft, Keys, Points};
 use super::place::{self, Where};
 use super::proof::{self, Proof};
-use super::server::{keys, most, names, payloads};
+use super::server::{keys, most, names, payloads, vectors};
 use super::shape;
 use super::{Proposal, Scene};
 use crate::config::fingerprint::{Fingerprint, Fit};
@@ -55,12 +55,14 @@ impl Scene<'_> {
             let Some(preset) = wanted.preset_of(&collection, &payloads) else {
                 continue;
             };
+            let vectors = vectors(&catalog, &collection)?;
             let points = Points::Qdrant {
                 url: url.clone(),
                 collection,
                 keys: Keys::new(),
             };
-            drafts.push(with_log(Draft::of_points(preset, points), preset, log)?);
+            let draft = Draft::of_points(preset, points).with_vectors(vectors);
+            drafts.push(with_log(draft, preset, log)?);
         }
         let draft = match (drafts.pop(), drafts.is_empty(), log) {
             (None, ..) => return Err(wanted.unknown(url)),

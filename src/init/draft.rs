@@ -34,6 +34,8 @@ pub(super) struct Draft {
     pub(super) overrides: Vec<(&'static str, String, String)>,
     /// Where the points are.
     pub(super) points: Points,
+    /// The vectors of the collection, where they have names.
+    pub(super) vectors: Vec<String>,
     /// Whether the collection or the table was named by the operator.
     pub(super) is_asked_for: bool,
     /// Whether it may be acted on.
@@ -106,6 +108,7 @@ impl Draft {
             log: None,
             overrides: Vec::new(),
             points: Points::Nowhere,
+            vectors: Vec::new(),
             is_asked_for: false,
             confirmed: true,
             has_rest: true,
@@ -122,6 +125,7 @@ impl Draft {
             log: None,
             overrides: Vec::new(),
             points: Points::Nowhere,
+            vectors: Vec::new(),
             is_asked_for: false,
             confirmed: false,
             has_rest: true,
@@ -150,6 +154,24 @@ impl Draft {
             keys.push((key, value.to_owned()));
         }
         self
+    }
+
+    /// The same with a collection whose vectors have these names: of several the first is a guess.
+    pub(super) fn with_vectors(mut self, names: Vec<String>) -> Self {
+        let Some(first) = names.first().cloned() else {
+            return self;
+        };
+        if let ([_, _, ..], Points::Qdrant { collection, .. }) = (&names[..], &self.points) {
+            let doubt = format!(
+                "collection {collection} has several vectors, {}: which of them is of the text?",
+                names.join(", ")
+            );
+            self.doubt(&doubt);
+        }
+        Self {
+            vectors: names,
+            ..self.with_key("vector", &first)
+        }
     }
 
     /// Takes away the leave to act on it.
@@ -278,6 +300,13 @@ impl Draft {
                     quoted(collection)
                 );
                 push_keys(&mut text, keys);
+                if let [_, _, ..] = &self.vectors[..] {
+                    let _ = writeln!(
+                        text,
+                        "# vector: a guess; there are {}",
+                        comment(&self.vectors)
+                    );
+                }
             }
         }
         if let Some(namespace) = namespace {
@@ -289,6 +318,12 @@ impl Draft {
         }
         text
     }
+}
+
+/// Names in a comment, which ends with its line.
+fn comment(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+    names.join(", ").replace(char::is_control, " ")
 }
 
 fn push_keys(text: &mut String, keys: &[(&'static str, String)]) {

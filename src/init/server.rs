@@ -37,17 +37,19 @@ impl Scene<'_> {
         for draft in drafts {
             for collection in collections_of(&draft, &catalog, &names)? {
                 let is_asked_for = asked.is_some();
+                let names = vectors(&catalog, &collection)?;
                 for keys in keys_of(&draft, &catalog, &collection)? {
                     let points = Points::Qdrant {
                         url: url.to_owned(),
                         collection: collection.clone(),
                         keys,
                     };
-                    candidates.push(Draft {
+                    let candidate = Draft {
                         points,
                         is_asked_for,
                         ..draft.clone()
-                    });
+                    };
+                    candidates.push(candidate.with_vectors(names.clone()));
                 }
             }
         }
@@ -231,6 +233,19 @@ pub(super) fn payloads(
         payloads => {
             payloads.map_err(|error| Failure::from(&error).while_doing("look at a collection"))
         }
+    }
+}
+
+/// The names of the vectors of a collection. One for each tenant is no single collection, and its vectors have none in any
+/// system that is known.
+pub(super) fn vectors(catalog: &Catalog, collection: &str) -> Result<Vec<String>, Failure> {
+    if collection.contains("{tenant}") {
+        return Ok(Vec::new());
+    }
+    match catalog.vectors(collection) {
+        // It was dropped since the server listed it.
+        Err(error) if error.is_missing() => Ok(Vec::new()),
+        names => names.map_err(|error| Failure::from(&error).while_doing("look at a collection")),
     }
 }
 

@@ -9,7 +9,7 @@ use qdrant_client::qdrant::vectors_output::VectorsOptions;
 use qdrant_client::qdrant::{
     CreateCollection, CreateFieldIndexCollectionBuilder, DeletePointsBuilder, Distance, FieldType,
     NamedVectors, PointStruct, PointsIdsList, ScrollPointsBuilder, SparseVectorConfig,
-    SparseVectorParams, UpsertPointsBuilder, Vector, VectorParams, Vectors,
+    SparseVectorParams, UpsertPointsBuilder, Vector, VectorParams, VectorParamsMap, Vectors,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -92,6 +92,40 @@ impl PointStore {
         };
         block_on(client_of(&self.url).create_collection(request)).expect("collection");
         self.collections.push(name.to_owned());
+    }
+
+    /// A collection whose dense vectors have names.
+    pub fn create_named(&mut self, name: &str, dim: u64, vectors: &[&str]) {
+        let params = VectorParams {
+            size: dim,
+            distance: Distance::Cosine.into(),
+            ..VectorParams::default()
+        };
+        let map = vectors.iter().map(|name| ((*name).to_owned(), params));
+        let config = VectorsConfig::ParamsMap(VectorParamsMap { map: map.collect() });
+        let request = CreateCollection {
+            collection_name: name.to_owned(),
+            vectors_config: Some(qdrant_client::qdrant::VectorsConfig {
+                config: Some(config),
+            }),
+            ..CreateCollection::default()
+        };
+        block_on(client_of(&self.url).create_collection(request)).expect("collection");
+        self.collections.push(name.to_owned());
+    }
+
+    /// Puts points that have their vector under each of some names.
+    pub fn put_named(&self, collection: &str, points: &[NewPoint], vectors: &[&str]) {
+        let named = |new: &NewPoint| {
+            let named = vectors.iter().fold(NamedVectors::default(), |named, name| {
+                named.add_vector(*name, Vector::new_dense(new.dense.clone()))
+            });
+            let payload = Payload::try_from(new.payload.clone()).expect("payload");
+            PointStruct::new(new.id.clone(), named, payload)
+        };
+        let points: Vec<PointStruct> = points.iter().map(named).collect();
+        let upsert = UpsertPointsBuilder::new(collection, points).wait(true);
+        block_on(client_of(&self.url).upsert_points(upsert)).expect("upsert");
     }
 
     pub fn index(&self, collection: &str, key: &str) {

@@ -192,6 +192,65 @@ fn points_whose_hash_is_not_that_of_their_text_are_not_taken_for_memories_of_mem
     );
 }
 
+#[test]
+fn the_name_of_a_vector_is_found_and_of_several_one_is_a_guess() {
+    for (names, code) in [
+        (&["text-dense"][..], 0),
+        (&["image", "text"], 3),
+        (&["text \"x\""], 0),
+    ] {
+        let (_peer, mut store) = own_server(&[]);
+        store.create_named("memories", DIM.into(), names);
+        let points: Vec<NewPoint> = (1..=3)
+            .map(|n| NewPoint::new(uuid::Uuid::from_u128(n).to_string(), mem0(), vector(1)))
+            .collect();
+        store.put_named("memories", &points, names);
+        let found = init_server(&store, &[&store.url]).expect(code);
+        let line = &found.objects("init")[0];
+        assert_eq!(line["confirmed"], code == 0, "{found:#?}");
+        let notes = line["notes"].to_string();
+        let path = store.dir.path().join("hypnos.toml");
+        let config: toml::Table = std::fs::read_to_string(&path).unwrap().parse().unwrap();
+        let vectors = &config["store"][0]["vectors"];
+        assert_eq!(vectors["vector"].as_str(), Some(names[0]));
+        if code == 3 {
+            assert!(notes.contains("several vectors, image, text"), "{notes}");
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(
+                text.contains("a guess; there are \"image\", \"text\""),
+                "{text}"
+            );
+        }
+        // The vectors are compared: all is of one text.
+        let planned = &found.plan("duplicates")["planned"];
+        assert_eq!(planned["delete"], 2, "{found:#?}");
+    }
+}
+
+/// Where rows belong to the points, the name is found with them.
+#[test]
+fn the_name_of_the_vector_of_rows_is_found_too() {
+    let (_peer, mut store) = own_server(&[]);
+    let db = open(&store.dir.path().join("memory.db"));
+    db.execute_batch(presets::find("ttl-days").unwrap().ddl)
+        .unwrap();
+    db.execute_batch(
+        "INSERT INTO users(id, email) VALUES('ana', 'a@example.org');
+         INSERT INTO memories VALUES(1, 'ana', 'c', 'h', 1700000000, NULL, NULL)",
+    )
+    .unwrap();
+    store.create_named("agent", DIM.into(), &["text"]);
+    let id = crate::support::point_id("user:ana", 1).to_string();
+    let point = NewPoint::new(id, json!({"namespace": "user:ana"}), vector(1));
+    store.put_named("agent", &[point], &["text"]);
+    let found = init_server(&store, &["memory.db", &store.url]).expect(0);
+    let line = &found.objects("init")[0];
+    assert_eq!(line["points"], format!("collection agent at {}", store.url));
+    assert_eq!(line["rows_with_point"], 1, "{found:#?}");
+    let config = std::fs::read_to_string(store.dir.path().join("hypnos.toml")).unwrap();
+    assert!(config.contains("vector = \"text\""), "{config}");
+}
+
 /// mem0 keeps one log for all collections, unless it is told otherwise.
 #[test]
 fn of_several_collections_of_mem0_the_log_tells_which_is_meant() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use qdrant_client::qdrant::ScrollPoints;
+use qdrant_client::qdrant::{ScrollPoints, VectorParams};
 use serde_json::{Map, Value};
 
 use crate::config;
@@ -10,7 +10,7 @@ use crate::stop::Stop;
 use crate::store::vectors::VectorError;
 
 use super::calls::Calls;
-use super::convert;
+use super::{Schema, convert, info};
 
 /// A server, whatever its collections are.
 pub struct Catalog {
@@ -38,6 +38,24 @@ impl Catalog {
         })?;
         let names = answer.collections.into_iter();
         Ok(names.map(|collection| collection.name).collect())
+    }
+
+    /// The names of the vectors of a collection, in order; none where it has an unnamed one, which needs no name. One vector
+    /// of each point is what passes compare: those of several are named only where there is no other.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not say.
+    pub fn vectors(&self, collection: &str) -> Result<Vec<String>, VectorError> {
+        let dense = Schema::from(info(&self.calls.to(collection))?).dense;
+        if dense.contains_key("") {
+            return Ok(Vec::new());
+        }
+        let is_one = |params: &VectorParams| params.multivector_config.is_none();
+        let (ones, several): (Vec<_>, Vec<_>) =
+            dense.into_iter().partition(|(_, params)| is_one(params));
+        let named = if ones.is_empty() { several } else { ones };
+        Ok(named.into_iter().map(|(name, _)| name).collect())
     }
 
     /// The payloads of some points of a collection, `most` at most.
