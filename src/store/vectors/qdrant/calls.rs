@@ -17,6 +17,7 @@ use qdrant_client::{Qdrant as Client, QdrantError};
 use tokio::runtime::Runtime;
 use tonic::{Code, Status};
 
+use super::scheme;
 use crate::clock::Stopwatch;
 use crate::memory::printable;
 use crate::store::vectors::VectorError;
@@ -37,8 +38,10 @@ const MAX_REASON: usize = 300;
 
 /// How the client begins the message of a status that it made itself.
 const CONNECT_FAILED: &str = "Failed to connect to";
+/// What is said of a connection that failed over TLS.
+const NO_TLS: &str = "no TLS connection";
 /// What the errors of the transport contain, and what that means; the first that fits is taken.
-const CONNECTION_REASONS: [(&str, &str); 9] = [
+const CONNECTION_REASONS: [(&str, &str); 10] = [
     ("ConnectionRefused", "connection refused"),
     ("onnection refused", "connection refused"),
     ("dns error", "unknown host"),
@@ -47,7 +50,8 @@ const CONNECTION_REASONS: [(&str, &str); 9] = [
         "invalid peer certificate",
         "the TLS certificate is not valid",
     ),
-    ("TLS", "no TLS connection"),
+    ("TLS", NO_TLS),
+    ("InvalidContentType", NO_TLS),
     ("Elapsed", "no answer to the connection attempt"),
     ("timed out", "no answer to the connection attempt"),
     ("Unreachable", "no route to the host"),
@@ -253,10 +257,8 @@ impl Calls {
         let said = status.message();
         let url = self.line.url.clone();
         let error = if is_of_the_connection(&status) {
-            VectorError::Unreachable {
-                url,
-                reason: connection_reason(&status),
-            }
+            let reason = connection_reason(&status, &url);
+            VectorError::Unreachable { url, reason }
         } else if said.contains("grpc-status header missing") {
             VectorError::Unreachable {
                 url,
@@ -382,7 +384,7 @@ fn is_too_large(status: &Status) -> bool {
 }
 
 /// Why there is no connection, in words, without the address that the message of the client has in it.
-fn connection_reason(status: &Status) -> String {
+fn connection_reason(status: &Status, url: &str) -> String {
     let mut told = status.message().to_owned();
     let mut cause = status.source();
     if cause.is_none() && !told.starts_with(CONNECT_FAILED) {
@@ -395,8 +397,12 @@ fn connection_reason(status: &Status) -> String {
     let known = CONNECTION_REASONS
         .into_iter()
         .find(|(sign, _)| told.contains(sign));
-    known
-        .map_or("the connection failed", |(_, reason)| reason)
+    // Who refuses, or is not there, speaks nothing.
+    let is_answered = known.is_none_or(|(_, reason)| reason == NO_TLS);
+    let mistake = is_answered.then(|| scheme::mistake(url, &told)).flatten();
+    mistake
+        .or(known.map(|(_, reason)| reason))
+        .unwrap_or("the connection failed")
         .to_owned()
 }
 

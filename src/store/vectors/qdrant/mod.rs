@@ -33,6 +33,7 @@ mod convert;
 mod lists;
 mod pages;
 mod read;
+mod scheme;
 pub mod snapshot;
 pub mod tenants;
 mod write;

@@ -22,6 +22,7 @@ use crate::stop::Stop;
 use crate::store::copies::CopyError;
 use crate::store::vectors::VectorError;
 use crate::store::vectors::qdrant::calls::{BACKOFF, LOOK, shown, without_credentials};
+use crate::store::vectors::qdrant::scheme;
 
 /// The longest silence while the server makes a snapshot or reads one, which it does before it answers.
 const WORK: Duration = Duration::from_hours(1);
@@ -309,10 +310,10 @@ impl Http {
                 let seconds = self.silence(ask.patience).as_secs();
                 VectorError::Timeout { call, seconds }
             }
-            Miss::Transport(error) => VectorError::RestUnreachable {
-                url,
-                reason: transport_reason(&error),
-            },
+            Miss::Transport(error) => {
+                let reason = transport_reason(&error, &url);
+                VectorError::RestUnreachable { url, reason }
+            }
         })
     }
 }
@@ -368,7 +369,16 @@ fn refusal(body: Body) -> String {
 }
 
 /// Why there is no connection, in words and without the address.
-fn transport_reason(error: &ureq::Error) -> String {
+fn transport_reason(error: &ureq::Error, url: &str) -> String {
+    let is_of_the_scheme = match error {
+        ureq::Error::Io(error) => error.kind() == io::ErrorKind::InvalidData,
+        ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Protocol(_) => true,
+        _ => false,
+    };
+    let mistake = is_of_the_scheme.then(|| scheme::mistake(url, &format!("{error:?}")));
+    if let Some(mistake) = mistake.flatten() {
+        return mistake.to_owned();
+    }
     match error {
         ureq::Error::Io(error) => error.kind().to_string(),
         ureq::Error::Timeout(_) => "no answer to the connection attempt".to_owned(),

@@ -44,6 +44,44 @@ fn a_server_that_stays_away_is_unreachable() {
     );
 }
 
+/// A server that answers everybody with the same bytes, for as long as the test runs.
+fn answering(answer: &'static [u8]) -> u16 {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for line in listener.incoming() {
+            let mut line = line.unwrap();
+            let mut asked = [0; 1_024];
+            drop(line.read(&mut asked));
+            drop(line.write_all(answer));
+        }
+    });
+    port
+}
+
+#[test]
+fn a_wrong_scheme_is_told() {
+    // What a TLS server says to plain text, and what a plain one says to TLS: of HTTP/1, and of HTTP/2.
+    let alert: &[u8] = &[21, 3, 3, 0, 2, 2, 50];
+    let refusal: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let goaway: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    for (scheme, answer, told) in [
+        ("http", alert, scheme::IS_TLS),
+        ("https", refusal, scheme::IS_PLAIN),
+        ("https", goaway, scheme::IS_PLAIN),
+    ] {
+        let mut config = Fake::start().config();
+        config.url = format!("{scheme}://127.0.0.1:{}", answering(answer));
+        config.rest_url.clone_from(&config.url);
+        let error = QdrantVectors::connect(&config, "namespace", Stop::default());
+        let error = error.err().expect("no connection").to_string();
+        assert!(error.ends_with(told), "{scheme}: {error}");
+        let error = snapshot::reach(&config, &Stop::default()).unwrap_err();
+        assert!(error.to_string().ends_with(told), "{scheme}: {error}");
+    }
+}
+
 #[test]
 fn nobody_there_is_unreachable_and_says_why() {
     let mut config = Fake::start().config();
