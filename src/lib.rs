@@ -36,6 +36,14 @@
 //! Dependencies point one way: `command -> engine -> {pass, guard, apply} -> {plan, view, store, state} -> memory`.
 //! A pass imports neither `apply` nor a store that can be written.
 
+#![warn(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::todo,
+    clippy::unimplemented,
+    reason = "a night does not end in the middle because of what it met"
+)]
+
 pub mod answer;
 pub mod apply;
 pub mod cli;

@@ -38,6 +38,7 @@ impl Cron {
     }
 
     /// At three in the morning: the default.
+    #[expect(clippy::expect_used, reason = "a constant, which the tests parse")]
     pub(super) fn nightly() -> Self {
         Self::parse("0 3 * * *").expect("five fields that come true every day")
     }

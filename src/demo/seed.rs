@@ -38,6 +38,10 @@ const fn account(id: &'static str, email: &'static str, deleted_days: Option<f64
 }
 
 /// Every memory, in the order of the file, which is also that of the vectors.
+#[expect(
+    clippy::expect_used,
+    reason = "the file is compiled in and read by the tests"
+)]
 pub(super) static SEEDS: LazyLock<Vec<Seed>> = LazyLock::new(|| {
     include_str!("memories.jsonl")
         .lines()

@@ -6,6 +6,10 @@ use std::sync::LazyLock;
 const MAGIC: &[u8] = b"HYPNOSI8";
 
 /// Unit vectors, in the order of `memories.jsonl`.
+#[expect(
+    clippy::expect_used,
+    reason = "the file is compiled in and read by the tests"
+)]
 pub(super) static VECTORS: LazyLock<Vec<Vec<f32>>> = LazyLock::new(|| {
     decode(include_bytes!("vectors.i8")).expect("vectors.i8 is compiled in and tested")
 });

@@ -172,6 +172,7 @@ impl Lexicon {
     /// # Panics
     ///
     /// When the file is not a lexicon; the files are compiled in and read by the tests.
+    #[expect(clippy::panic, reason = "see above")]
     fn read(code: &'static str, text: &str) -> Self {
         let raw: Raw = match toml::from_str(text) {
             Ok(raw) => raw,
@@ -464,6 +465,10 @@ fn singular<'a>(code: &str, word: &'a str) -> std::borrow::Cow<'a, str> {
     word.into()
 }
 
+#[expect(
+    clippy::panic,
+    reason = "the files are compiled in and read by the tests"
+)]
 fn algorithm(code: &str, name: &str) -> Algorithm {
     match name {
         "english" => Algorithm::English,

@@ -20,6 +20,10 @@ struct Units {
 
 static UNITS: LazyLock<Units> = LazyLock::new(|| read(include_str!("lexicon/units.toml")));
 
+#[expect(
+    clippy::panic,
+    reason = "the file is compiled in and read by the tests"
+)]
 fn read(text: &str) -> Units {
     let table: toml::Table = match text.parse() {
         Ok(table) => table,

@@ -19,6 +19,7 @@ impl Components {
     ///
     /// When there are more rows than `u32` numbers.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "an index takes no more rows than that")]
     pub fn new(rows: usize) -> Self {
         let rows = u32::try_from(rows).expect("rows are numbered in u32");
         Self {
