@@ -19,6 +19,7 @@ use crate::stop::Stop;
 use crate::store::MAIN;
 use crate::store::sqlite::Access;
 
+mod bound;
 mod carry;
 mod chains;
 mod dependents;
@@ -37,6 +38,7 @@ mod refusal;
 mod restore;
 mod schema;
 mod scrub;
+mod snapshot;
 mod source;
 mod strays;
 mod text_index;
@@ -50,8 +52,9 @@ mod tests;
 pub use error::{RowError, RowErrorKind};
 pub use marks::{Change, Marks};
 pub use owners::{OwnerBook, OwnerWatch, Standing};
-pub use reader::{Blocker, Census, Reader, Removals, Snapshot, Told};
+pub use reader::Reader;
 pub use restore::{Foreseen, LeftReason, LeftRow, Restored, Return, Takeover};
+pub use snapshot::{Blocker, Census, Removals, Snapshot, Told};
 pub use writer::{Fate, StillSo, Wanted, Writer};
 
 use mapping::TENANT;

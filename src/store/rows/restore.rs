@@ -10,8 +10,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, TransactionBehavior, params_from_iter};
 
 use super::RowError;
-use super::reader::{Bound, Snapshot};
+use super::bound::Bound;
 use super::refusal::refused;
+use super::snapshot::Snapshot;
 use super::writer::Writer;
 use crate::memory::{MemoryId, Role};
 use crate::plan::{Mark, Survivor};

@@ -7,7 +7,7 @@
 use rusqlite::Connection;
 
 use super::RowError;
-use super::reader::message_of;
+use super::bound::message_of;
 use super::schema::{self, Table, quoted};
 use crate::config::{Origin, Source, TimeFormat};
 use crate::memory::Role;

@@ -16,11 +16,12 @@ use std::sync::Arc;
 use rusqlite::params_from_iter;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::bound::Bound;
 use super::dependents::Walk;
 use super::loose::{Loose, Scan};
-use super::reader::{Blocker, Bound};
 use super::refusal::{self, Refusals, refused};
 use super::schema::Table;
+use super::snapshot::Blocker;
 use super::{Partition, RowError, open, schema};
 use crate::config;
 use crate::failpoint::{Failpoint, hit};
