@@ -10,6 +10,7 @@ use std::io::{self, IsTerminal as _, Write};
 use serde::Serialize;
 
 mod escape;
+pub mod findings;
 pub mod memory;
 pub mod progress;
 pub mod run;
