@@ -272,10 +272,6 @@ pub fn patience(usual: Duration) -> Duration {
 
 /// Tells by a file that the point is reached, and stands still until a test removes it: no test has to guess how long
 /// another process takes.
-#[expect(
-    clippy::panic,
-    reason = "only in a build with failpoints: a test that holds nothing would pass without testing anything"
-)]
 fn hold(point: Failpoint) {
     let file = std::env::var_os(HOLD).map_or_else(PathBuf::new, PathBuf::from);
     let made = std::fs::File::create_new(&file);
