@@ -22,6 +22,9 @@ use crate::store::vectors::qdrant::QdrantVectors;
 /// The tag of the collection that is written anew.
 pub(super) const ANEW: &str = "anew";
 
+/// The files of a collection that was written anew, with what was written and what is in them.
+type Fetched = (Vec<CopiedFile>, [Count; 2]);
+
 impl QdrantCopies {
     /// Writes the collection of `place` anew and fetches that; `place` says where it was fetched from. `None` where it
     /// cannot be written anew.
@@ -62,7 +65,7 @@ impl QdrantCopies {
         place: &mut Place,
         name: &str,
         folder: &Path,
-    ) -> Result<Option<(Vec<CopiedFile>, [Count; 2])>, CopyError> {
+    ) -> Result<Option<Fetched>, CopyError> {
         match self.write_anew(place, name) {
             Err(VectorError::Refused { reason, .. }) => {
                 cannot(&reason);

@@ -103,12 +103,11 @@ mod tests {
 
     use super::*;
 
-    /// Reads `bytes` as the snapshot that the server describes; what came, what the file has, the outcome, whether the
-    /// end was told.
-    fn passed(
-        bytes: &[u8],
-        made: &Made,
-    ) -> (Vec<u8>, Vec<u8>, Option<Result<String, String>>, bool) {
+    /// What came, what the file has, the outcome, whether the end was told.
+    type Passed = (Vec<u8>, Vec<u8>, Option<Result<String, String>>, bool);
+
+    /// Reads `bytes` as the snapshot that the server describes.
+    fn passed(bytes: &[u8], made: &Made) -> Passed {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("points");
         let file = File::create_new(&path).unwrap();
