@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use qdrant_peer::Peer;
 use serde_json::{Value, json};
 
 use crate::snapshot::{age, names, pairs, shelf, world};
-use crate::support::{Backend, DAY, Output, World, now, write};
+use crate::support::{Backend, DAY, Output, World, now, qdrant, write};
 
 /// Another configuration of a store of the same name in the same `snapshot_dir`, and a pair of it, taken days ago.
 struct Other<'a> {
@@ -400,20 +401,19 @@ fn a_server_that_is_away_says_nothing_of_a_pair() {
 
 #[test]
 fn without_its_server_no_way_out_is_offered_that_needs_it() {
-    let mut world = World::new(Backend::Qdrant);
+    let mut peer = Peer::start();
+    let mut world = World::at(Backend::Qdrant, tempfile::tempdir().unwrap(), || peer.url());
+    let rest = format!("rest_url = \"{}\"", peer.rest_url());
+    world.configure(&format!("rest_url = \"{}\"", qdrant::rest_url()), &rest);
     world.user("ana", None);
     world.memory("ana", now(), None);
     world.run(&["snapshot", "now"]).expect(0);
     let [pair] = names(&world).try_into().unwrap();
-    for key in ["url", "rest_url"] {
-        let config = world.config.clone();
-        let is_wanted = |line: &&str| line.starts_with(&format!("{key} = "));
-        let line = config.lines().find(is_wanted).expect(key);
-        world.configure(line, &format!("{key} = \"http://127.0.0.1:1\""));
-    }
+    peer.stop();
     let restored = world.run(&["snapshot", "restore", &pair]);
     assert_ne!(restored.code, Some(0));
-    assert!(restored.stderr.contains("127.0.0.1:1"), "{restored:#?}");
+    let address = peer.url();
+    assert!(restored.stderr.contains(&address), "{restored:#?}");
     assert!(
         restored.stderr.contains("is the server running")
             && !restored.stderr.contains("--no-safety-pair"),
