@@ -460,6 +460,13 @@ fn what_was_done_on_other_stores_is_left() {
     std::fs::copy(world.path("memory.db"), world.path("other.db")).unwrap();
     world.configure("path = \"memory.db\"", "path = \"other.db\"");
     let before = dump(&world.path("other.db"));
+    let refused = world.run(&["undo", &run_of(&night)]).expect(78);
+    assert_eq!(dump(&world.path("other.db")), before);
+    // The store has moved, a person says. What was done where it was is done there.
+    let (_, hash) = refused.stderr.split_once("--accept ").unwrap();
+    let hash = hash.split_whitespace().next().unwrap();
+    let _ = world.run(&["--run-now", "--only", "decay", "--accept", hash]);
+    let before = dump(&world.path("other.db"));
     let undone = report(&world.run(&["undo", &run_of(&night), "--json"]).expect(3));
     assert_eq!(undone["put_back"], json!({}));
     assert_eq!(undone["left"][0]["why"], "other_stores");
