@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::journal::{injected, state_failure};
+use super::journal::{injected, json, state_failure};
 use crate::apply::States;
 use crate::clock::Timestamp;
 use crate::error::Failure;
@@ -57,8 +57,8 @@ fn cut_off(past: &Unaccounted, deeds: &Deeds, by: &str, now: Timestamp) -> Vec<P
         finished_at: now,
         seconds: 0.0,
         planned: none(),
-        applied: serde_json::to_value(applied).unwrap_or_default(),
-        skipped: serde_json::to_value(skipped).unwrap_or_default(),
+        applied: json(&applied),
+        skipped: json(&skipped),
         failed: none(),
         residue: none(),
         findings: none(),

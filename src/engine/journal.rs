@@ -108,7 +108,7 @@ pub(super) fn pass_row(report: &PassReport, finished_at: Timestamp) -> PassRow {
     }
 }
 
-fn json(counts: &impl serde::Serialize) -> serde_json::Value {
+pub(super) fn json(counts: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(counts).unwrap_or_default()
 }
 

@@ -87,17 +87,11 @@ impl Scene<'_> {
             proofs.push((draft, proof));
         }
         let of = proofs.len();
-        let is_known = |(_, proof): &&(Draft, Proof)| proof.found > 0;
-        if proofs.iter().filter(is_known).count() != 1 {
+        let known: Vec<usize> = (0..of).filter(|&at| proofs[at].1.found > 0).collect();
+        let [only] = known[..] else {
             return Err(several_logged(&proofs, log));
-        }
-        let found = proofs.into_iter().find(|known| is_known(&known));
-        let Some((mut draft, proof)) = found else {
-            return Err(Failure::new(
-                Exit::NoStore,
-                "no collection is known to the log",
-            ));
         };
+        let (mut draft, proof) = proofs.swap_remove(only);
         draft.notes.push(format!(
             "of {of} collections with memories this is the only one that {} knows: it has {} of the {} looked up",
             log.path.display(),

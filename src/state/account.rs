@@ -271,6 +271,16 @@ mod tests {
         state.settle(&settled, at(second)).unwrap();
     }
 
+    /// One deletion of the pass ttl.
+    fn deleted(result: ActionResult) -> Total {
+        Total {
+            pass: PassName::Ttl,
+            action: ActionKind::Delete,
+            result,
+            count: 1,
+        }
+    }
+
     /// Accounts for what can be, and gives the totals: deletions that were applied, skipped, undone.
     fn accounted(state: &State, run: &str) -> [u64; 3] {
         for past in state.unaccounted(run).unwrap() {
@@ -316,14 +326,10 @@ mod tests {
         begin(&state, "failed", 0);
         let ids = intend(&state, "failed", &[deletion(1), deletion(2)]);
         settle(&state, &ids[..1], Settled::Done, 0);
-        let total = Total {
-            pass: PassName::Ttl,
-            action: ActionKind::Delete,
-            result: ActionResult::Applied,
-            count: 1,
-        };
         let row = super::super::runs::testing::pass(PassName::Ttl, "failed", false, 1);
-        state.record_pass("failed", &row, &[total]).unwrap();
+        state
+            .record_pass("failed", &row, &[deleted(ActionResult::Applied)])
+            .unwrap();
         end(&state, "failed", 1);
         assert_eq!(state.unaccounted("next").unwrap(), []);
         // The next one is killed as soon as it has finished it.
@@ -343,17 +349,13 @@ mod tests {
         let ids = intend(&state, "night", &[deletion(1), deletion(2)]);
         settle(&state, &ids, Settled::Done, 1);
         assert_eq!(accounted(&state, "undo"), [2, 0, 0]);
-        let undone = Total {
-            pass: PassName::Ttl,
-            action: ActionKind::Delete,
-            result: ActionResult::Undone,
-            count: 1,
-        };
         state.begin_undo("undo", &ids).unwrap();
         state
             .finish_undo(&[(ids[0], super::super::TakenBack::Back)], at(2))
             .unwrap();
-        state.count("undo", &[undone]).unwrap();
+        state
+            .count("undo", &[deleted(ActionResult::Undone)])
+            .unwrap();
         assert_eq!(accounted(&state, "next"), [2, 0, 1]);
         state
             .finish_undo(&[(ids[1], super::super::TakenBack::Back)], at(3))
@@ -370,13 +372,7 @@ mod tests {
             begin(&state, run, 0);
             let ids = intend(&state, run, &[deletion(1), deletion(2)]);
             settle(&state, &ids[..1], Settled::Done, 0);
-            let total = Total {
-                pass: PassName::Ttl,
-                action: ActionKind::Delete,
-                result: ActionResult::Applied,
-                count: 1,
-            };
-            state.count(run, &[total]).unwrap();
+            state.count(run, &[deleted(ActionResult::Applied)]).unwrap();
             end(&state, run, exit);
             if exit != 0 {
                 settle(&state, &ids[1..], Settled::Done, 4);

@@ -4,10 +4,10 @@
 //! collection. A server's snapshot has what was removed, too, as long as the server keeps it: one without is made of a
 //! collection that was written anew, `NAME-hypnos-anew`, see [`anew`]. A copy is counted by recovering it into a temporary
 //! collection, `NAME-hypnos-verify`, since nothing but a server can open it: while it is read, so that it comes once, see
-//! [`tee`]. A copy that is put back goes to
-//! `NAME-hypnos-TAG` first. What makes that the live one depends on the configured name, see [`switching`]: an alias is
-//! moved in one request; a collection is replaced by a snapshot of the new one, which the server unpacks before it touches
-//! anything. Where others have points in it, too, it is changed point by point, see [`shared`].
+//! [`tee`]. A copy that is put back goes to `NAME-hypnos-TAG` first. What makes that the live one depends on the configured
+//! name, see [`switching`]: an alias is moved in one request; a collection is replaced by a snapshot of the new one, which
+//! the server unpacks before it touches anything. Where others have points in it, too, it is changed point by point, see
+//! [`shared`].
 //!
 //! Policy: every collection whose name is made here may be removed by name, unless an alias leads to it; no other is
 //! ever removed, except the one that an alias was moved away from, which is marked by an alias of its own
