@@ -8,20 +8,22 @@
 The vectors are repeated with a small jitter until there are --rows of them. Each contender runs in a process of its
 own, one after the other, --rounds times in turn, and counts with its best time: other work on the machine makes a run
 slower, never faster. Reading the file is not timed, nor normalising the vectors for the other two. OpenBLAS picks a slow
-kernel on some virtual machines, so both others run as it chooses and with OPENBLAS_CORETYPE=SKYLAKEX. Prints a JSON line
-a contender, then the ratios. With --brute-force, the pairs of float64 arithmetic
+kernel on some virtual machines, so both others run as it chooses and with each OPENBLAS_CORETYPE of CORES that the
+processor can run. Prints a JSON line a contender, then the ratios. With --brute-force, the pairs of float64 arithmetic
 are counted too, and those so near the threshold that float32 may see them on its other side.
 """
 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 BLOCK = 1024
+CORES = ["SKYLAKEX", "HASWELL"]
 
 
 def load(path):
@@ -128,14 +130,21 @@ def contend(args, vectors):
     for worker in ["numpy", "faiss"]:
         command = [sys.executable, __file__, args.cluster, vectors, "--threshold", threshold, "--worker", worker]
         blas = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
-        for core in ["", "SKYLAKEX"]:
+        for core in ["", *CORES]:
             chosen = blas | ({"OPENBLAS_CORETYPE": core} if core else {})
             contenders[f"{worker} {core or 'default'}"] = command, chosen
 
     best = {}
     for _ in range(args.rounds):
-        for name, (command, environment) in contenders.items():
-            result = run(command, environment)
+        for name, (command, environment) in list(contenders.items()):
+            try:
+                result = run(command, environment)
+            except subprocess.CalledProcessError as error:
+                if error.returncode != -signal.SIGILL:
+                    raise
+                print(f"{name}: this processor lacks its instructions", file=sys.stderr)
+                del contenders[name]
+                continue
             if name not in best or result["seconds"] < best[name]["seconds"]:
                 best[name] = result
     return best
