@@ -25,9 +25,10 @@ fn cluster(criterion: &mut Criterion) {
                 threads: NonZeroUsize::MIN,
                 path,
                 new: None,
+                least: 0.7,
             };
             let query = Query {
-                threshold: 0.7,
+                threshold: setup.least,
                 stop: &Stop::default(),
             };
             bencher.iter(|| {

@@ -58,6 +58,7 @@ fn main() -> Result<()> {
             name => name.parse()?,
         },
         new: new.as_deref(),
+        least: args.threshold,
     };
     let index = Index::build(vectors, &setup)?;
     let query = Query {

@@ -210,19 +210,19 @@ impl Look<'_> {
             .map(|place| u32::try_from(*place).unwrap_or(u32::MAX))
             .collect();
         let new: Vec<bool> = places.iter().map(|at| texts.is_own(*at)).collect();
+        let query = Query {
+            threshold: self.scale.effective(NEIGHBOURS_AT)?,
+            stop: self.cx.stop,
+        };
         let setup = Setup {
             new: Some(&new),
-            ..Setup::new(crew::worth(places.len()))
+            ..Setup::new(crew::worth(places.len()), query.threshold)
         };
         let index = Index::build(Vectors::new(&matrix.numbers, matrix.dim)?, &setup)?;
         let mut copies: HashMap<u32, Vec<u32>> = HashMap::new();
         for (first, copy) in index.copies() {
             copies.entry(*first).or_default().push(*copy);
         }
-        let query = Query {
-            threshold: self.scale.effective(NEIGHBOURS_AT)?,
-            stop: self.cx.stop,
-        };
         let found = index.pairs(&query, || Near::new(texts, &places, &copies))?;
         Ok(Near::merge(found.sinks))
     }

@@ -121,7 +121,7 @@ impl Group<'_> {
         let new: Vec<bool> = self.matrix.members.iter().map(|at| is_new[*at]).collect();
         let setup = Setup {
             new: Some(&new),
-            ..Setup::new(crew::worth(rows))
+            ..Setup::new(crew::worth(rows), levels.cluster_at.min(levels.merge_at))
         };
         let index = Index::build(vectors, &setup)?;
         let query = |threshold| Query {

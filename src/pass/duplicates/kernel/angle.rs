@@ -9,8 +9,14 @@
 //!
 //! and `cos(angle(p, q))` is the product of the integers, which is exact, over the product of their lengths. (The bound
 //! by Cauchy and Schwarz is wider: it does not know that an error across the plane of both hardly turns them.)
+//!
+//! Integers may stand for what a projection keeps of the vectors. Let `x` and `y` have length 1, `u` and `v` be what is
+//! kept, at most `rest(x)` and `rest(y)` long what is left out, and `error` that of projecting. Then
+//! `|x . y - u . v| <= rest(x) rest(y) + error`, so that for `x . y` to reach the threshold `t`, the cosine of `u` and `v`
+//! must reach `(t - rest(x) rest(y) - error) / (|u| |v|)`; and from `(t + rest(x) rest(y) + error) / (|u| |v|)` on,
+//! `x . y` does reach it. The angles of these take the place of `theta`.
 
-use std::f64::consts::PI;
+use super::quantise::Rounding;
 
 /// Added to each measured angle, in radians: what rounding in `f64` can have taken from it. The cosine is right to
 /// 1.4e-12 in the worst case (three sums of 4,096 terms a lane), so a sine near zero, `sqrt(1 - cos^2)`, to 1.7e-6.
@@ -26,6 +32,8 @@ pub(super) struct Slack {
 impl Slack {
     /// No slack: what an empty place of a block has.
     pub(super) const NONE: Self = Self { sin: 0.0, cos: 1.0 };
+    /// A right angle. Integers that are all zero count as at right angles to everything, and no angle is farther from one.
+    pub(super) const RIGHT: Self = Self { sin: 1.0, cos: 0.0 };
 
     /// The angle with this cosine, and a margin.
     pub(super) fn from_cosine(cosine: f64) -> Self {
@@ -35,10 +43,6 @@ impl Slack {
             sin: MARGIN,
             cos: 1.0,
         })
-    }
-
-    fn angle(self) -> f64 {
-        self.sin.atan2(self.cos)
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
@@ -52,17 +56,91 @@ impl Slack {
     pub(super) fn max(self, other: Self) -> Self {
         if other.cos < self.cos { other } else { self }
     }
+
+    /// The cosine of an angle wider by this than `least`: no integers under it can stand for what reaches `least`. Minus
+    /// infinity when nothing can be said.
+    fn below(self, least: Angle) -> f64 {
+        if least.cos >= -self.cos {
+            least.cos * self.cos - least.sin * self.sin
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+
+    /// The cosine of an angle narrower by this than `enough`: integers from it on stand for what reaches `enough`.
+    /// Infinity when nothing can be said.
+    fn above(self, enough: Angle) -> f64 {
+        if enough.cos <= self.cos {
+            enough.cos * self.cos + enough.sin * self.sin
+        } else {
+            f64::INFINITY
+        }
+    }
 }
 
-/// The angle of a threshold, and which products of integers reach it.
+/// The angle of a cosine that is to be reached.
+#[derive(Debug, Clone, Copy)]
+struct Angle {
+    cos: f64,
+    sin: f64,
+}
+
+impl Angle {
+    /// `None` when it is no cosine.
+    fn new(cos: f64) -> Option<Self> {
+        let sin = (1.0 - cos * cos).sqrt();
+        (!sin.is_nan()).then_some(Self { cos, sin })
+    }
+}
+
+/// What is known of the integers of a vector.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rounded {
+    /// Their length, as of a vector.
+    pub(super) length: f64,
+    /// The angle between them and what they stand for.
+    pub(super) slack: Slack,
+}
+
+impl Rounded {
+    /// Of numbers of the length `length`.
+    pub(super) fn new(rounding: &Rounding, length: f64) -> Self {
+        let integers = rounding.square.sqrt();
+        let slack = if integers > 0.0 {
+            Slack::from_cosine(rounding.product / (length * integers))
+        } else {
+            Slack::RIGHT
+        };
+        Self {
+            length: integers,
+            slack,
+        }
+    }
+}
+
+/// How much of a vector of length 1 its integers stand for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Part {
+    /// The length of it.
+    pub(super) kept: f64,
+    /// How long what is left out can be.
+    pub(super) rest: f64,
+}
+
+impl Part {
+    /// All of it.
+    pub(super) const WHOLE: Self = Self {
+        kept: 1.0,
+        rest: 0.0,
+    };
+}
+
+/// Which products of integers reach the threshold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Threshold {
-    cosine: f64,
-    sin: f64,
-    /// Whether the angle is so wide that with the slack of some pair it passes pi: then no pair is surely below.
-    is_wide: bool,
-    /// Whether it is so narrow that the slack of some pair exceeds it: then no pair is surely at or above.
-    is_narrow: bool,
+    angle: Angle,
+    /// By how much the inner product of what the integers of blocks stand for may be off.
+    error: f64,
 }
 
 /// What the integers of a pair say.
@@ -75,45 +153,23 @@ pub(super) enum Verdict {
 }
 
 impl Threshold {
-    /// The threshold `cosine` for vectors none of which has more slack than `widest`.
-    pub(super) fn new(cosine: f64, widest: Slack) -> Self {
-        let (angle, slack) = (cosine.acos(), 2.0 * widest.angle());
-        Self {
-            cosine,
-            sin: angle.sin(),
-            is_wide: angle + slack >= PI,
-            is_narrow: angle <= slack,
-        }
+    /// `None` when `cosine` is none; `error` is that of projecting.
+    pub(super) fn new(cosine: f64, error: f64) -> Option<Self> {
+        let angle = Angle::new(cosine)?;
+        Some(Self { angle, error })
     }
 
     pub(super) fn cosine(&self) -> f64 {
-        self.cosine
+        self.angle.cos
     }
 
-    /// The cosine of the integers under which a pair is below the threshold for sure.
-    fn least(&self, slack: Slack) -> f64 {
-        if self.is_wide {
-            f64::NEG_INFINITY
-        } else {
-            self.cosine * slack.cos - self.sin * slack.sin
-        }
-    }
-
-    /// The cosine of the integers from which on a pair reaches the threshold for sure.
-    fn enough(&self, slack: Slack) -> f64 {
-        if self.is_narrow {
-            f64::INFINITY
-        } else {
-            self.cosine * slack.cos + self.sin * slack.sin
-        }
-    }
-
-    /// What the integers say of a pair with the product of integers `product`, whose lengths multiply to `1 / inverse`.
+    /// What the integers of whole vectors say of a pair with the product of integers `product`, whose lengths multiply to
+    /// `1 / inverse`.
     pub(super) fn judge(&self, product: i32, inverse: f64, slack: Slack) -> Verdict {
         let cosine = f64::from(product) * inverse;
-        if cosine < self.least(slack) {
+        if cosine < slack.below(self.angle) {
             Verdict::Below
-        } else if cosine >= self.enough(slack) {
+        } else if cosine >= slack.above(self.angle) {
             Verdict::AtOrAbove
         } else {
             Verdict::Close
@@ -122,61 +178,104 @@ impl Threshold {
 
     /// The least product with which any pair of two blocks may reach the threshold.
     pub(super) fn floor(&self, a: &Extent, b: &Extent) -> i32 {
-        let least = self.least(a.slack.plus(b.slack));
-        let lengths = if least >= 0.0 {
-            a.shortest * b.shortest
+        let needed = self.angle.cos - a.rest * b.rest - self.error;
+        let kept = if needed >= 0.0 {
+            a.kept.most * b.kept.most
         } else {
-            a.longest * b.longest
+            a.kept.least * b.kept.least
         };
-        to_product((least * lengths).floor())
+        let least = match Angle::new(needed / kept) {
+            Some(least) => a.slack.plus(b.slack).below(least),
+            None if needed > kept => f64::INFINITY,
+            None => f64::NEG_INFINITY,
+        };
+        let lengths = if least >= 0.0 {
+            a.length.least * b.length.least
+        } else {
+            a.length.most * b.length.most
+        };
+        to_product(least, lengths, f64::floor)
     }
 
     /// A product with which every pair of two blocks reaches the threshold for sure.
     pub(super) fn ceiling(&self, a: &Extent, b: &Extent) -> i32 {
-        let enough = self.enough(a.slack.plus(b.slack));
-        let lengths = if enough >= 0.0 {
-            a.longest * b.longest
+        let needed = self.angle.cos + a.rest * b.rest + self.error;
+        let kept = if needed >= 0.0 {
+            a.kept.least * b.kept.least
         } else {
-            a.shortest * b.shortest
+            a.kept.most * b.kept.most
         };
-        to_product((enough * lengths).ceil() + 1.0)
+        let enough = match Angle::new(needed / kept) {
+            Some(enough) => a.slack.plus(b.slack).above(enough),
+            None if needed < -kept => f64::NEG_INFINITY,
+            None => f64::INFINITY,
+        };
+        let lengths = if enough >= 0.0 {
+            a.length.most * b.length.most
+        } else {
+            a.length.least * b.length.least
+        };
+        to_product(enough, lengths, |product| product.ceil() + 1.0)
     }
 }
 
+/// The product of integers with this cosine, whose lengths multiply to `lengths`.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a product of integers fits; what does not is meant to saturate"
 )]
-fn to_product(product: f64) -> i32 {
-    product as i32
+fn to_product(cosine: f64, lengths: f64, rounded: impl Fn(f64) -> f64) -> i32 {
+    // Infinite, it is no product of anything; times zero it would be no number.
+    if cosine.is_infinite() {
+        return cosine as i32;
+    }
+    rounded(cosine * lengths) as i32
+}
+
+/// The least and the largest of some numbers.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    least: f64,
+    most: f64,
+}
+
+impl Range {
+    const EMPTY: Self = Self {
+        least: f64::INFINITY,
+        most: 0.0,
+    };
+
+    fn take(&mut self, number: f64) {
+        self.least = self.least.min(number);
+        self.most = self.most.max(number);
+    }
 }
 
 /// What is common to the vectors of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     slack: Slack,
-    shortest: f64,
-    longest: f64,
+    /// The lengths of the integers.
+    length: Range,
+    kept: Range,
+    rest: f64,
 }
 
 impl Extent {
     /// Of no vector at all.
     pub(super) const EMPTY: Self = Self {
         slack: Slack::NONE,
-        shortest: f64::INFINITY,
-        longest: 0.0,
+        length: Range::EMPTY,
+        kept: Range::EMPTY,
+        rest: 0.0,
     };
 
-    /// Takes a vector in whose integers have this length.
-    pub(super) fn take(&mut self, slack: Slack, length: f64) {
-        self.slack = self.slack.max(slack);
-        self.shortest = self.shortest.min(length);
-        self.longest = self.longest.max(length);
-    }
-
-    /// The most slack that one of its vectors has.
-    pub(super) fn slack(&self) -> Slack {
-        self.slack
+    /// Takes a vector in, of which so much is kept in such integers.
+    pub(super) fn take(&mut self, part: Part, integers: &Rounded) {
+        self.slack = self.slack.max(integers.slack);
+        self.length.take(integers.length);
+        self.kept.take(part.kept);
+        self.rest = self.rest.max(part.rest);
     }
 }
 
@@ -188,29 +287,36 @@ mod tests {
         Slack::from_cosine(angle.cos())
     }
 
+    fn angle(slack: Slack) -> f64 {
+        slack.sin.atan2(slack.cos)
+    }
+
+    fn threshold(cosine: f64) -> Threshold {
+        Threshold::new(cosine, 0.0).unwrap()
+    }
+
     /// A product of integers `thousandths` of a radian apart, whose lengths multiply to a million.
     fn product_at(thousandths: f64) -> i32 {
-        to_product(1e6 * (thousandths / 1000.0).cos())
+        to_product((thousandths / 1000.0).cos(), 1e6, f64::round)
     }
 
     #[test]
     fn slack_is_the_angle_and_a_margin_and_adds_up() {
-        for angle in [0.0, 1e-9, 0.01, 0.5, 1.5] {
-            let measured = slack(angle).angle();
+        for measured in [0.0, 1e-9, 0.01, 0.5, 1.5] {
+            let slack = angle(slack(measured));
             assert!(
-                (angle..angle + 2.0 * MARGIN).contains(&measured),
-                "{angle} {measured}"
+                (measured..measured + 2.0 * MARGIN).contains(&slack),
+                "{measured} {slack}"
             );
         }
-        let sum = slack(0.2).plus(slack(0.3)).angle();
+        let sum = angle(slack(0.2).plus(slack(0.3)));
         assert!((0.5..0.5 + 3.0 * MARGIN).contains(&sum), "{sum}");
-        assert!(slack(0.2).max(slack(0.3)).angle() >= 0.3);
-        assert!(slack(0.3).max(slack(0.2)).angle() >= 0.3);
+        assert!(angle(slack(0.2).max(slack(0.3))) >= 0.3);
+        assert!(angle(slack(0.3).max(slack(0.2))) >= 0.3);
     }
 
     #[test]
     fn only_what_is_closer_than_the_slack_is_close() {
-        let threshold = Threshold::new(1.0_f64.cos(), slack(0.02));
         for (thousandths, expected) in [
             (0.0, Verdict::AtOrAbove),
             (969.0, Verdict::AtOrAbove),
@@ -219,6 +325,7 @@ mod tests {
             (1031.0, Verdict::Below),
             (3000.0, Verdict::Below),
         ] {
+            let threshold = threshold(1.0_f64.cos());
             let verdict = threshold.judge(product_at(thousandths), 1e-6, slack(0.03));
             assert_eq!(verdict, expected, "{thousandths}");
         }
@@ -226,12 +333,12 @@ mod tests {
 
     #[test]
     fn nothing_is_sure_when_the_slack_passes_the_ends() {
-        let narrow = Threshold::new(0.01_f64.cos(), slack(0.01));
+        let narrow = threshold(0.01_f64.cos());
         assert_eq!(
             narrow.judge(product_at(0.0), 1e-6, slack(0.02)),
             Verdict::Close
         );
-        let wide = Threshold::new(-(0.01_f64.cos()), slack(0.01));
+        let wide = threshold(-(0.01_f64.cos()));
         assert_eq!(
             wide.judge(-product_at(0.0), 1e-6, slack(0.02)),
             Verdict::Close
@@ -240,34 +347,96 @@ mod tests {
             [(narrow, None, Some(i32::MAX)), (wide, Some(i32::MIN), None)]
         {
             let mut extent = Extent::EMPTY;
-            extent.take(slack(0.01), 1000.0);
+            let (length, slack) = (1000.0, slack(0.01));
+            extent.take(Part::WHOLE, &Rounded { length, slack });
             assert!(floor.is_none_or(|floor| threshold.floor(&extent, &extent) == floor));
             assert!(ceiling.is_none_or(|ceiling| threshold.ceiling(&extent, &extent) == ceiling));
         }
     }
 
-    /// Whatever the vectors of two blocks are, a product under the floor is below for each of them, and one at the
-    /// ceiling at or above.
+    #[test]
+    fn a_threshold_is_a_cosine() {
+        for cosine in [-1.0, 0.0, 1.0] {
+            assert!(Threshold::new(cosine, 0.0).is_some());
+        }
+        for cosine in [1.0 + f64::EPSILON, -1.1, f64::INFINITY, f64::NAN] {
+            assert!(Threshold::new(cosine, 0.0).is_none(), "{cosine}");
+        }
+    }
+
+    #[test]
+    fn integers_that_are_all_zero_say_nothing() {
+        let zero = Rounding {
+            square: 0.0,
+            product: 0.0,
+        };
+        let zero = Rounded::new(&zero, 0.0);
+        let one = Rounding {
+            square: 4.0,
+            product: 2.0,
+        };
+        let one = Rounded::new(&one, 1.0);
+        assert_eq!((zero.length, one.length), (0.0, 2.0));
+        let mut extent = Extent::EMPTY;
+        let part = Part {
+            kept: 0.0,
+            rest: 1.0,
+        };
+        extent.take(part, &zero);
+        extent.take(Part::WHOLE, &one);
+        for cosine in [-1.0, -0.5, 0.0, 0.5, 1.0] {
+            let threshold = Threshold::new(cosine, 0.001).unwrap();
+            assert!(threshold.floor(&extent, &extent) <= -4, "{cosine}");
+            assert!(threshold.ceiling(&extent, &extent) > 4, "{cosine}");
+        }
+    }
+
+    /// Whatever the vectors of two blocks are and whatever of them is kept, a product under the floor is below for each
+    /// of them, and one at the ceiling at or above.
     #[test]
     fn floor_and_ceiling_hold_for_every_pair_of_two_blocks() {
-        let vectors = [(0.001, 130.0), (0.004, 900.0), (0.02, 1500.0)];
-        let mut extent = Extent::EMPTY;
-        for (angle, length) in vectors {
-            extent.take(slack(angle), length);
-        }
-        for cosine in [-0.9, -0.3, 0.0, 0.3, 0.7, 0.99] {
-            let threshold = Threshold::new(cosine, extent.slack());
-            let (floor, ceiling) = (
-                threshold.floor(&extent, &extent),
-                threshold.ceiling(&extent, &extent),
-            );
-            for (a, long) in vectors {
-                for (b, short) in vectors {
-                    let judge = |product| {
-                        threshold.judge(product, 1.0 / (long * short), slack(a).plus(slack(b)))
-                    };
-                    assert_eq!(judge(floor - 1), Verdict::Below, "{cosine}");
-                    assert_eq!(judge(ceiling), Verdict::AtOrAbove, "{cosine}");
+        let part = |kept: f64| Part {
+            kept,
+            rest: (1.0 - kept * kept).sqrt(),
+        };
+        let whole = [(0.001, 130.0), (0.004, 900.0), (0.02, 1500.0)].map(|(angle, length)| {
+            let slack = slack(angle);
+            (Part::WHOLE, Rounded { length, slack })
+        });
+        let kept = [(0.9, 0.01, 900.0), (0.95, 0.02, 940.0), (0.7, 0.03, 1000.0)];
+        let kept = kept.map(|(kept, angle, length)| {
+            let slack = slack(angle);
+            (part(kept), Rounded { length, slack })
+        });
+        for (vectors, error) in [(whole, 0.0), (kept, 0.001)] {
+            let mut extent = Extent::EMPTY;
+            for (part, rounded) in &vectors {
+                extent.take(*part, rounded);
+            }
+            for cosine in [-0.9, -0.3, 0.0, 0.3, 0.7, 0.99] {
+                let threshold = Threshold::new(cosine, error).unwrap();
+                let (floor, ceiling) = (
+                    threshold.floor(&extent, &extent),
+                    threshold.ceiling(&extent, &extent),
+                );
+                for (a, x) in &vectors {
+                    for (b, y) in &vectors {
+                        // The angle of two vectors whose integers have such a product, at its ends.
+                        let ends = |product: i32, ahead: f64| -> f64 {
+                            let lengths = x.length * y.length;
+                            let integers = (f64::from(product) / lengths).clamp(-1.0, 1.0).acos();
+                            let slack = angle(x.slack) + angle(y.slack);
+                            let kept = (integers - ahead * slack).clamp(0.0, std::f64::consts::PI);
+                            let off = a.rest * b.rest + error;
+                            a.kept * b.kept * kept.cos() + ahead * off
+                        };
+                        if let Some(under) = floor.checked_sub(1) {
+                            assert!(ends(under, 1.0) < cosine, "{cosine} {floor}");
+                        }
+                        if ceiling < i32::MAX {
+                            assert!(ends(ceiling, -1.0) >= cosine, "{cosine} {ceiling}");
+                        }
+                    }
                 }
             }
         }

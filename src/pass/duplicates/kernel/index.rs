@@ -1,13 +1,15 @@
-//! The vectors made ready to be compared: folded, ordered, rounded and packed.
+//! The vectors made ready to be compared: folded, and in a table of integers.
 
 use std::num::NonZeroUsize;
 
-use super::angle::{Extent, Slack};
-use super::buffer::Buffer;
-use super::cpu::{BLOCK, Instructions, Path, instructions};
-use super::quantise::{self, Grid, Measure};
+use super::angle::Slack;
+use super::cpu::{Instructions, Path, instructions};
+use super::plan;
+use super::projection::Projection;
+use super::quantise::Measure;
 use super::scan::{self, Found, Query};
 use super::sink::Sink;
+use super::table::{Entry, Ground, Table};
 use super::{KernelError, Vectors};
 use crate::pass::crew::{self, Handout};
 
@@ -23,54 +25,29 @@ pub struct Setup<'a> {
     pub path: Path,
     /// For each vector, whether it is new: then only pairs with a new one are looked for.
     pub new: Option<&'a [bool]>,
+    /// The least threshold that pairs will be asked for. What is fastest depends on it; what is found does not.
+    pub least: f64,
 }
 
 impl Setup<'_> {
     /// All pairs, on the fastest path.
     #[must_use]
-    pub fn new(threads: NonZeroUsize) -> Self {
+    pub fn new(threads: NonZeroUsize, least: f64) -> Self {
         Self {
             threads,
             path: Path::fastest(),
             new: None,
+            least,
         }
     }
 }
 
 /// Vectors made ready to be compared.
 pub struct Index<'a> {
-    pub(super) vectors: Vectors<'a>,
-    pub(super) threads: NonZeroUsize,
-    pub(super) cpu: &'static dyn Instructions,
-    /// The vectors that differ, those to compare with all others first, then by length of their integers.
-    pub(super) entries: Vec<Entry>,
-    /// How many of the entries are to be compared with all others.
-    pub(super) leading: usize,
-    /// The integers of the entries: blocks of 32 vectors.
-    pub(super) packed: Buffer,
-    /// What is common to the entries of each block.
-    pub(super) extents: Vec<Extent>,
+    table: Table<'a>,
     /// Rows that equal another one, behind the first of their kind.
     copies: Vec<(u32, u32)>,
     skipped: usize,
-}
-
-/// One vector, or several that are equal.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
-    /// The first row with this vector.
-    pub(super) row: u32,
-    /// How many rows have it.
-    pub(super) weight: u32,
-    /// How many of them are not new.
-    pub(super) old: u32,
-    /// The absolute value of the vector's largest number.
-    largest: f32,
-    /// One over the length of the vector.
-    pub(super) inverse: f64,
-    /// One over the length of its integers.
-    pub(super) integers: f64,
-    pub(super) slack: Slack,
 }
 
 impl<'a> Index<'a> {
@@ -80,6 +57,17 @@ impl<'a> Index<'a> {
     ///
     /// [`KernelError::Marks`] when there is not one mark for each vector, [`KernelError::Path`].
     pub fn build(vectors: Vectors<'a>, setup: &Setup<'_>) -> Result<Self, KernelError> {
+        Self::build_with(vectors, setup, |ground, entries| {
+            plan::projection(ground, entries, setup.least)
+        })
+    }
+
+    /// Makes vectors ready, with the projection that `choose` takes for the entries.
+    pub(super) fn build_with(
+        vectors: Vectors<'a>,
+        setup: &Setup<'_>,
+        choose: impl Fn(&Ground<'_>, &[Entry]) -> Option<Projection>,
+    ) -> Result<Self, KernelError> {
         let cpu = instructions(setup.path).ok_or(KernelError::Path(setup.path))?;
         if let Some(marks) = setup.new.map(<[bool]>::len)
             && marks != vectors.len()
@@ -95,22 +83,17 @@ impl<'a> Index<'a> {
         drop(keys);
         // Stable, so that each part stays ordered by length.
         entries.sort_by_key(|entry| !entry.is_new());
-        let leading = entries.partition_point(Entry::is_new);
-        let mut index = Self {
+        let ground = Ground {
             vectors,
             threads: setup.threads,
             cpu,
-            packed: Buffer::zeroed(
-                entries.len().next_multiple_of(BLOCK) * quantise::depth(vectors.dim()),
-            ),
-            extents: vec![Extent::EMPTY; entries.len().div_ceil(BLOCK)],
-            entries,
-            leading,
+        };
+        let projection = choose(&ground, &entries);
+        Ok(Self {
+            table: Table::new(ground, entries, projection.as_ref()),
             copies,
             skipped,
-        };
-        index.round();
-        Ok(index)
+        })
     }
 
     /// Finds every pair of vectors with a cosine at or above the threshold, exactly, and gives each to the sink of the
@@ -124,7 +107,13 @@ impl<'a> Index<'a> {
         query: &Query<'_>,
         sink: impl Fn() -> S + Sync,
     ) -> Result<Found<S>, KernelError> {
-        scan::pairs(self, query, sink)
+        let mut found = scan::pairs(&self.table, query, sink)?;
+        if let Some(sink) = found.sinks.first_mut() {
+            for &(row, copy) in &self.copies {
+                sink.pair(row, copy);
+            }
+        }
+        Ok(found)
     }
 
     /// Rows that were left out: all zero, or with a number that is NaN or infinite.
@@ -137,49 +126,6 @@ impl<'a> Index<'a> {
     #[must_use]
     pub fn copies(&self) -> &[(u32, u32)] {
         &self.copies
-    }
-
-    /// Rounds and packs the entries.
-    fn round(&mut self) {
-        let depth = quantise::depth(self.vectors.dim());
-        let (vectors, cpu) = (self.vectors, self.cpu);
-        let work = Handout::new(
-            self.entries
-                .chunks_mut(BLOCK)
-                .zip(self.packed.bytes_mut().chunks_exact_mut(BLOCK * depth))
-                .zip(&mut self.extents),
-        );
-        crew::run(self.threads, || {
-            let mut integers = vec![0; depth];
-            while let Some(((entries, block), extent)) = work.next() {
-                for entry in entries.iter() {
-                    cpu.fetch(vectors.row(entry.row));
-                }
-                for (place, entry) in entries.iter_mut().enumerate() {
-                    entry.round(vectors.row(entry.row), cpu, &mut integers);
-                    extent.take(entry.slack, 1.0 / entry.integers);
-                    quantise::pack(&integers, place, cpu.grid(), block);
-                }
-                for place in entries.len()..BLOCK {
-                    integers.fill(0);
-                    quantise::pack(&integers, place, cpu.grid(), block);
-                }
-            }
-        });
-    }
-}
-
-impl Entry {
-    fn is_new(&self) -> bool {
-        self.old < self.weight
-    }
-
-    fn round(&mut self, vector: &[f32], cpu: &dyn Instructions, integers: &mut [u8]) {
-        let Grid { limit, .. } = cpu.grid();
-        let scale = f64::from(limit) / f64::from(self.largest);
-        let rounding = cpu.round(vector, scale, integers);
-        self.integers = 1.0 / rounding.square.sqrt();
-        self.slack = Slack::from_cosine(rounding.product * self.inverse * self.integers);
     }
 }
 

@@ -7,11 +7,11 @@
 use std::mem;
 use std::ops::Range;
 
-use super::angle::{Extent, Slack, Threshold, Verdict};
+use super::angle::{Threshold, Verdict};
 use super::buffer::Buffer;
 use super::cpu::{BLOCK, Hit, Hits, STRIP, Strip};
-use super::index::{Entry, Index};
-use super::quantise;
+use super::quantise::unpack;
+use super::table::{Entry, Ground, Table};
 use super::{KernelError, Sink};
 use crate::pass::crew::{self, Handout};
 use crate::stop::Stop;
@@ -46,27 +46,24 @@ pub struct Found<S> {
     pub sinks: Vec<S>,
 }
 
-/// See [`Index::pairs`].
+/// See [`Index::pairs`](super::Index::pairs).
 pub(super) fn pairs<S: Sink>(
-    index: &Index<'_>,
+    table: &Table<'_>,
     query: &Query<'_>,
     sink: impl Fn() -> S + Sync,
 ) -> Result<Found<S>, KernelError> {
-    if !(-1.0..=1.0).contains(&query.threshold) {
-        return Err(KernelError::Threshold(query.threshold));
-    }
-    let widest = index.extents.iter().map(Extent::slack);
-    let threshold = Threshold::new(query.threshold, widest.fold(Slack::NONE, Slack::max));
-    let tasks = Handout::new(tasks(index));
-    let workers = crew::run(index.threads, || {
-        let mut worker = Worker::new(index, threshold, sink());
+    let threshold = Threshold::new(query.threshold, table.blocks.error)
+        .ok_or(KernelError::Threshold(query.threshold))?;
+    let tasks = Handout::new(tasks(table));
+    let workers = crew::run(table.ground.threads, || {
+        let mut worker = Worker::new(table, threshold, sink());
         while let Some(task) = tasks.next() {
             worker.run(task, query.stop)?;
         }
         Ok(worker)
     });
     let mut found = Found {
-        pairs: index.entries.iter().map(Entry::pairs_within).sum(),
+        pairs: table.entries.iter().map(Entry::pairs_within).sum(),
         compared: 0,
         close: 0,
         sinks: Vec::with_capacity(workers.len()),
@@ -78,31 +75,26 @@ pub(super) fn pairs<S: Sink>(
         found.close += worker.close;
         found.sinks.push(worker.sink);
     }
-    if let Some(sink) = found.sinks.first_mut() {
-        for &(row, copy) in index.copies() {
-            sink.pair(row, copy);
-        }
-    }
     Ok(found)
 }
 
 /// The blocks of rows, divided among tasks.
-fn tasks(index: &Index<'_>) -> impl Iterator<Item = Range<usize>> {
-    let blocks = index.leading.div_ceil(BLOCK);
-    let share = blocks / index.threads.get() / TASKS_PER_THREAD;
-    let size = share.clamp(1, cached_blocks(index, TASK));
+fn tasks(table: &Table<'_>) -> impl Iterator<Item = Range<usize>> {
+    let blocks = table.leading.div_ceil(BLOCK);
+    let share = blocks / table.ground.threads.get() / TASKS_PER_THREAD;
+    let size = share.clamp(1, cached_blocks(table, TASK));
     (0..blocks)
         .step_by(size)
         .map(move |start| start..blocks.min(start + size))
 }
 
 /// How many blocks stay in the cache, up to `most`.
-fn cached_blocks(index: &Index<'_>, most: usize) -> usize {
-    (CACHED / block_bytes(index)).clamp(1, most)
+fn cached_blocks(table: &Table<'_>, most: usize) -> usize {
+    (CACHED / block_bytes(table)).clamp(1, most)
 }
 
-fn block_bytes(index: &Index<'_>) -> usize {
-    BLOCK * quantise::depth(index.vectors.dim())
+fn block_bytes(table: &Table<'_>) -> usize {
+    BLOCK * table.blocks.depth
 }
 
 impl Entry {
@@ -121,7 +113,7 @@ impl Entry {
 
 /// One thread of a scan.
 struct Worker<'a, S> {
-    index: &'a Index<'a>,
+    table: &'a Table<'a>,
     threshold: Threshold,
     /// Bytes of a block.
     block_bytes: usize,
@@ -136,13 +128,13 @@ struct Worker<'a, S> {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    fn new(index: &'a Index<'a>, threshold: Threshold, sink: S) -> Self {
-        let block_bytes = block_bytes(index);
+    fn new(table: &'a Table<'a>, threshold: Threshold, sink: S) -> Self {
+        let block_bytes = block_bytes(table);
         Self {
-            index,
+            table,
             threshold,
             block_bytes,
-            rows: Buffer::zeroed(cached_blocks(index, TASK) * block_bytes),
+            rows: Buffer::zeroed(cached_blocks(table, TASK) * block_bytes),
             sink,
             pairs: 0,
             compared: 0,
@@ -153,20 +145,20 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Compares blocks of rows with every block from there on.
     fn run(&mut self, task: Range<usize>, stop: &Stop) -> Result<(), KernelError> {
-        let index = self.index;
-        let packed = index.packed.bytes();
+        let table = self.table;
+        let packed = table.blocks.packed.bytes();
         let unpacked = self.rows.bytes_mut().chunks_exact_mut(self.block_bytes);
         for (block, rows) in task.clone().zip(unpacked) {
             let packed = &packed[block * self.block_bytes..][..self.block_bytes];
-            quantise::unpack(packed, index.cpu.grid(), rows);
+            unpack(packed, table.ground.cpu.grid(), rows);
         }
         let mut hits = Hits::new();
-        let blocks = cached_blocks(index, STRIP);
-        for start in (task.start..index.extents.len()).step_by(blocks) {
+        let blocks = cached_blocks(table, STRIP);
+        for start in (task.start..table.blocks.extents.len()).step_by(blocks) {
             if stop.is_requested() {
                 return Err(KernelError::Interrupted);
             }
-            let strip = start..index.extents.len().min(start + blocks);
+            let strip = start..table.blocks.extents.len().min(start + blocks);
             for (at, block) in task.clone().enumerate() {
                 let columns = strip.start.max(block)..strip.end;
                 if !columns.is_empty() {
@@ -180,19 +172,19 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Compares one block of rows, the `at`-th of the task, with a strip.
     fn compare(&mut self, at: usize, block: usize, columns: Range<usize>, hits: &mut Hits) {
-        let index = self.index;
+        let table = self.table;
         let mut floors = [0; STRIP];
-        let extent = &index.extents[block];
+        let extent = &table.blocks.extents[block];
         for (floor, column) in floors.iter_mut().zip(columns.clone()) {
-            *floor = self.threshold.floor(extent, &index.extents[column]);
+            *floor = self.threshold.floor(extent, &table.blocks.extents[column]);
         }
         let bytes = columns.start * self.block_bytes..columns.end * self.block_bytes;
         let strip = Strip::new(
             &self.rows.bytes()[at * self.block_bytes..][..self.block_bytes],
-            &index.packed.bytes()[bytes],
+            &table.blocks.packed.bytes()[bytes],
             &floors[..columns.len()],
         );
-        index.cpu.strip(&strip, hits);
+        table.ground.cpu.strip(&strip, hits);
         self.compared += (columns.len() * BLOCK * BLOCK) as u64;
         self.decide();
         for hit in hits.as_slice() {
@@ -202,13 +194,13 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Decides the pairs of a block that its products leave open.
     fn judge(&mut self, block: usize, column: usize, hit: &Hit) {
-        let index = self.index;
+        let table = self.table;
         let ceiling = self
             .threshold
-            .ceiling(&index.extents[block], &index.extents[column]);
+            .ceiling(&table.blocks.extents[block], &table.blocks.extents[column]);
         let (first_row, first_column) = (block * BLOCK, column * BLOCK);
-        let rows = BLOCK.min(index.leading - first_row);
-        let columns = index.entries.len() - first_column;
+        let rows = BLOCK.min(table.leading - first_row);
+        let columns = table.entries.len() - first_column;
         for (r, (products, &mask)) in hit.products.iter().zip(&hit.masks).take(rows).enumerate() {
             // Within one block, only the columns behind the row; in the last block, only those that exist.
             let behind = if block == column { r + 1 } else { 0 };
@@ -219,16 +211,23 @@ impl<'a, S: Sink> Worker<'a, S> {
                 let pair = (first_row + r, first_column + c);
                 if products[c] >= ceiling {
                     self.take(pair);
-                } else {
-                    self.judge_pair(pair, products[c]);
+                    continue;
                 }
+                let product = match &table.whole {
+                    Some(whole) => table
+                        .ground
+                        .cpu
+                        .product(whole.row(pair.0), whole.row(pair.1)),
+                    None => products[c],
+                };
+                self.judge_pair(pair, product);
             }
         }
     }
 
     fn judge_pair(&mut self, pair: (usize, usize), product: i32) {
-        let index = self.index;
-        let (a, b) = (&index.entries[pair.0], &index.entries[pair.1]);
+        let table = self.table;
+        let (a, b) = (&table.entries[pair.0], &table.entries[pair.1]);
         let slack = a.slack.plus(b.slack);
         match self
             .threshold
@@ -237,8 +236,9 @@ impl<'a, S: Sink> Worker<'a, S> {
             Verdict::Below => {}
             Verdict::AtOrAbove => self.take(pair),
             Verdict::Close => {
-                index.cpu.fetch(index.vectors.row(a.row));
-                index.cpu.fetch(index.vectors.row(b.row));
+                let Ground { vectors, cpu, .. } = table.ground;
+                cpu.fetch(vectors.row(a.row));
+                cpu.fetch(vectors.row(b.row));
                 self.undecided.push(pair);
             }
         }
@@ -246,12 +246,13 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Computes the pairs that their integers could not decide.
     fn decide(&mut self) {
-        let (index, vectors) = (self.index, self.index.vectors);
+        let table = self.table;
+        let Ground { vectors, cpu, .. } = table.ground;
         self.close += self.undecided.len() as u64;
         let mut undecided = mem::take(&mut self.undecided);
         for pair in undecided.drain(..) {
-            let (a, b) = (&index.entries[pair.0], &index.entries[pair.1]);
-            let product = index.cpu.dot(vectors.row(a.row), vectors.row(b.row));
+            let (a, b) = (&table.entries[pair.0], &table.entries[pair.1]);
+            let product = cpu.dot(vectors.row(a.row), vectors.row(b.row));
             if product * a.inverse * b.inverse >= self.threshold.cosine() {
                 self.take(pair);
             }
@@ -260,7 +261,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     fn take(&mut self, pair: (usize, usize)) {
-        let (a, b) = (&self.index.entries[pair.0], &self.index.entries[pair.1]);
+        let (a, b) = (&self.table.entries[pair.0], &self.table.entries[pair.1]);
         self.pairs += a.pairs_with(b);
         self.sink.pair(a.row.min(b.row), a.row.max(b.row));
     }

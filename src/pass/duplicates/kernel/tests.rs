@@ -5,12 +5,16 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index as Pick, select};
 
-use super::cpu::{BLOCK, Hits, Instructions, LANES, STRIP, Strip, instructions, portable};
+use super::cpu::{
+    BLOCK, DEPTH_UNIT, Hits, Instructions, LANES, STRIP, Strip, instructions, portable,
+};
+use super::projection::Projection;
 use super::quantise::{self, Grid};
 use super::*;
 use crate::stop::Stop;
 
 type Pairs = BTreeSet<(u32, u32)>;
+type Find = fn(Vectors<'_>, f64, &Setup<'_>) -> (Pairs, u64);
 
 fn threads(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
@@ -47,7 +51,19 @@ fn brute_force(vectors: Vectors<'_>, threshold: f64) -> (Pairs, Pairs) {
 
 /// All pairs that an index finds, copies unfolded, and how many it counted.
 fn find(vectors: Vectors<'_>, threshold: f64, setup: &Setup<'_>) -> (Pairs, u64) {
-    let index = Index::build(vectors, setup).unwrap();
+    find_in(&Index::build(vectors, setup).unwrap(), threshold, setup)
+}
+
+/// The same by what a projection keeps, however little or much that is.
+fn find_projected(vectors: Vectors<'_>, threshold: f64, setup: &Setup<'_>) -> (Pairs, u64) {
+    let index = Index::build_with(vectors, setup, |ground, entries| {
+        let sample = &entries[..entries.len().div_ceil(2)];
+        Some(Projection::of(ground.vectors, sample, DEPTH_UNIT))
+    });
+    find_in(&index.unwrap(), threshold, setup)
+}
+
+fn find_in(index: &Index<'_>, threshold: f64, setup: &Setup<'_>) -> (Pairs, u64) {
     let query = Query {
         threshold,
         stop: &Stop::default(),
@@ -82,6 +98,7 @@ fn setup(path: Path, n: usize) -> Setup<'static> {
         threads: threads(n),
         path,
         new: None,
+        least: 0.7,
     }
 }
 
@@ -145,7 +162,7 @@ proptest! {
             pairs.iter().copied().filter(|(a, b)| marks[*a as usize] || marks[*b as usize]).collect()
         };
         for path in available() {
-            for n in [1, 3] {
+            for (n, find) in [(1, find as Find), (3, find), (1, find_projected), (3, find_projected)] {
                 let (pairs, count) = find(vectors, threshold, &setup(path, n));
                 prop_assert_eq!(&pairs - &near, sure.clone(), "{} {}", path, n);
                 prop_assert_eq!(pairs.len() as u64, count);
@@ -178,6 +195,9 @@ proptest! {
                 multiply(&portable::Portable, &rows, &columns, &floors),
                 "{}", path,
             );
+            let (a, b) = (&rows[..depth], &rows[depth..2 * depth]);
+            prop_assert_eq!(cpu.product(a, b), portable::Portable.product(a, b), "{}", path);
+            prop_assert_eq!(cpu.product(a, a), portable::Portable.product(a, a), "{}", path);
         }
     }
 

@@ -191,6 +191,9 @@ pub(super) trait Instructions: Sync {
     /// The inner product of two vectors of equal length, summed in `f64`.
     fn dot(&self, a: &[f32], b: &[f32]) -> f64;
 
+    /// The product of two vectors of signed bytes of the grid, equally long and padded to whole registers.
+    fn product(&self, a: &[u8], b: &[u8]) -> i32;
+
     /// Says that a vector will be read soon.
     fn fetch(&self, vector: &[f32]);
 

@@ -27,6 +27,10 @@ impl Instructions for Portable {
         dot(a, b)
     }
 
+    fn product(&self, a: &[u8], b: &[u8]) -> i32 {
+        product(a, b)
+    }
+
     /// The CPU will find out.
     fn fetch(&self, _: &[f32]) {}
 
@@ -53,6 +57,15 @@ pub(in super::super) fn dot(a: &[f32], b: &[f32]) -> f64 {
         sums[lane] += f64::from(a) * f64::from(b);
     }
     sums.iter().sum()
+}
+
+/// The product of two vectors of signed bytes.
+#[inline(always)]
+pub(super) fn product(a: &[u8], b: &[u8]) -> i32 {
+    let pairs = a.iter().zip(b);
+    pairs
+        .map(|(&a, &b)| i32::from(widen(a)) * i32::from(widen(b)))
+        .sum()
 }
 
 #[inline(always)]
@@ -148,6 +161,7 @@ fn strip_of(strip: &Strip<'_>, hits: &mut Hits) {
     }
 }
 
+#[inline(always)]
 fn widen(byte: u8) -> i16 {
     i16::from(byte.cast_signed())
 }
