@@ -114,12 +114,13 @@ mod tests {
     #[test]
     fn few_pairs_and_short_vectors_are_compared_whole() {
         let depths = |dim, leading, entries| depths(dim, leading, entries).collect::<Vec<_>>();
-        assert_eq!(depths(384, 2_541, 2_541), []);
+        let none: [usize; 0] = [];
+        assert_eq!(depths(384, 2_541, 2_541), none);
         assert_eq!(depths(384, 21_500, 21_500), [64, 128]);
         assert_eq!(depths(1536, 21_500, 21_500), [64, 128, 256]);
-        assert_eq!(depths(191, 21_500, 21_500), []);
-        assert_eq!(depths(384, 215, 21_500), []);
-        assert_eq!(depths(384, 0, 21_500), []);
+        assert_eq!(depths(191, 21_500, 21_500), none);
+        assert_eq!(depths(384, 215, 21_500), none);
+        assert_eq!(depths(384, 0, 21_500), none);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! sample, by orthogonal iteration (Golub and Van Loan, *Matrix Computations*, 8.2.4). How well they were found costs
 //! time, never a pair: they are measured, see [`Projection::error`].
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, ArrayViewMut2, Axis, s};
 
 use super::Vectors;
 use super::angle::Part;
@@ -41,9 +41,9 @@ impl Projection {
         axes.slice_mut(s![.., ..found])
             .assign(&matrix.slice(s![..found, ..]).t());
         for _ in 0..ROUNDS {
-            axes = orthonormal(matrix.t().dot(&matrix.dot(&axes)).view());
+            axes = orthonormal(&matrix.t().dot(&matrix.dot(&axes)));
         }
-        let off = bound(axes.view());
+        let off = bound(&axes);
         Self { axes, off }
     }
 
@@ -131,7 +131,7 @@ fn directions_of(vectors: Vectors<'_>, entries: &[Entry], mut matrix: ArrayViewM
 }
 
 /// The columns made orthogonal, one after the other, and as long as 1: Gram and Schmidt, twice.
-fn orthonormal(columns: ArrayView2<'_, f32>) -> Array2<f32> {
+fn orthonormal(columns: &Array2<f32>) -> Array2<f32> {
     let mut found: Vec<Vec<f64>> = Vec::with_capacity(columns.ncols());
     for column in columns.columns() {
         let mut column: Vec<f64> = column.iter().copied().map(f64::from).collect();
@@ -146,7 +146,9 @@ fn orthonormal(columns: ArrayView2<'_, f32>) -> Array2<f32> {
         }
         let left = dot(&column, &column).sqrt();
         if left > length * VANISHED {
-            column.iter_mut().for_each(|number| *number /= left);
+            for number in &mut column {
+                *number /= left;
+            }
             found.push(column);
         }
     }
@@ -183,7 +185,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// With `A = QH` the polar decomposition, `|A - Q| = |H - 1| <= |H^2 - 1| = |A'A - 1|`, which is measured. A sum of `dim`
 /// products in `f32`, in whatever order, is off by at most `dim` roundoffs of the sum of their absolute values (Higham,
 /// *Accuracy and Stability of Numerical Algorithms*, 3.1), which is at most 1 here, and the vector itself by one.
-fn bound(axes: ArrayView2<'_, f32>) -> f64 {
+fn bound(axes: &Array2<f32>) -> f64 {
     let columns: Vec<Vec<f64>> = axes
         .columns()
         .into_iter()
@@ -290,7 +292,7 @@ mod tests {
             let mut projection = Projection::of(vectors, &entries(vectors), 16);
             let first = projection.axes.column(0).to_owned();
             projection.axes.column_mut(1).scaled_add(bend, &first);
-            projection.off = bound(projection.axes.view());
+            projection.off = bound(&projection.axes);
             assert!(projection.off >= f64::from(bend) * 0.9);
             let shadows = shadows(&projection, vectors);
             let mut is_needed = false;
