@@ -8,7 +8,9 @@ use hypnos::state::{Partition, StateDir};
 use rusqlite::params;
 use serde_json::{Value, json};
 
-use crate::support::{BACKENDS, Backend, DAY, Output, Points, World, dump, files, now, open};
+use crate::support::{
+    BACKENDS, Backend, DAY, Output, Points, World, dump, files, holds, now, open,
+};
 
 mod pairs;
 
@@ -88,12 +90,6 @@ fn world(backend: Backend) -> World {
         .expect(0);
     assert_eq!(night.pass("ttl")["applied"], json!({"delete": 1}));
     world
-}
-
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes
-        .windows(text.len())
-        .any(|window| window == text.as_bytes())
 }
 
 /// The files in which a text stands.

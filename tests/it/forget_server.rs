@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::support::points_only::{NewPoint, PointStore};
 use crate::support::qdrant::{block_on, client_of};
 use crate::support::site::{Site, id};
-use crate::support::{Output, SCHEMA, files, now, point_id, vector};
+use crate::support::{Output, SCHEMA, files, holds, now, point_id, vector};
 
 /// What must not be found in any file.
 const MARKER: &str = "zanzibar4477";
@@ -36,12 +36,8 @@ const FORGET_PAIRS: [&str; 5] = ["forget", "user:ana", "--snapshots", "--yes", "
 
 /// The files of a folder in which a text stands.
 fn found(folder: &Path, text: &str) -> Vec<String> {
-    let holds = |bytes: &[u8]| {
-        let mut windows = bytes.windows(text.len());
-        windows.any(|window| window == text.as_bytes())
-    };
     let all = files(folder).into_iter();
-    all.filter(|(_, bytes)| holds(bytes))
+    all.filter(|(_, bytes)| holds(bytes, text))
         .map(|(path, _)| path.display().to_string())
         .collect()
 }

@@ -69,6 +69,11 @@ pub struct World {
     next: i64,
 }
 
+/// Whether a text stands anywhere in a file.
+pub fn holds(bytes: &[u8], text: &str) -> bool {
+    memchr::memmem::find(bytes, text.as_bytes()).is_some()
+}
+
 pub const SCHEMA: &str = "
     PRAGMA journal_mode = WAL;
     CREATE TABLE users(id TEXT PRIMARY KEY, email TEXT UNIQUE NOT NULL, deleted_at INTEGER);

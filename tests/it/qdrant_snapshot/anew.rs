@@ -15,11 +15,11 @@ use super::*;
 const MARKER: &str = "zanzibar4477";
 
 fn holds(folder: &Path, text: &str) -> bool {
-    names_in(folder).iter().any(|name| {
-        let bytes = fs::read(folder.join(name)).unwrap();
-        let mut windows = bytes.windows(text.len());
-        windows.any(|window| window == text.as_bytes())
-    })
+    let names = names_in(folder);
+    let mut bytes = names
+        .iter()
+        .map(|name| fs::read(folder.join(name)).unwrap());
+    bytes.any(|bytes| crate::support::holds(&bytes, text))
 }
 
 /// Copies a scene, written anew, to a folder of its own.
