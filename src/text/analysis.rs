@@ -107,6 +107,8 @@ pub struct Analysis {
     pub(crate) begins_indefinite: bool,
     /// Digest of the folded tokens.
     pub(crate) normal: [u8; 32],
+    /// Hash of the signs that mean something, in their order.
+    pub(crate) signs: u64,
     /// Digest of the whole text in lower case; only of cut texts.
     pub(crate) whole: Option<[u8; 32]>,
     /// The words as a merge compares them; none where there are too many to be judged.
@@ -140,6 +142,7 @@ impl Analysis {
             is_cut,
             begins_indefinite: reader.begins_indefinite(),
             normal: reader.normal,
+            signs: super::signs::of(text),
             whole: is_cut.then(|| Sha256::digest(super::fold::lower(text)).into()),
             scopes: negation::scopes(&mut reader.words, &reader.negators, &reader.ends).into(),
             names: reader.names.into(),

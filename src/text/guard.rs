@@ -67,6 +67,8 @@ pub enum Difference {
     Order,
     /// Words that differ in an otherwise equal frame.
     Words,
+    /// One vector for texts in other words: it was not made from them, and tells nothing.
+    Vectors,
 }
 
 /// Whether a pair differs in one respect.
@@ -78,6 +80,9 @@ pub fn verdict(comparison: &Comparison<'_>) -> Verdict {
     let (a, b) = (comparison.a, comparison.b);
     if a.words.is_empty() || b.words.is_empty() {
         return Verdict::Apart(Difference::Empty);
+    }
+    if a.signs != b.signs {
+        return Verdict::Apart(Difference::Codes);
     }
     if a.normal == b.normal {
         return equal(a, b);
@@ -113,8 +118,18 @@ pub fn verdict(comparison: &Comparison<'_>) -> Verdict {
     if words_differ(comparison) {
         return Verdict::Apart(Difference::Words);
     }
+    if comparison
+        .cosine()
+        .is_some_and(|cosine| cosine >= ONE_VECTOR)
+    {
+        return Verdict::Apart(Difference::Vectors);
+    }
     Verdict::Alike
 }
+
+/// A cosine that two texts in other words never have, except where their vectors were not made from them: one vector for
+/// all that could not be embedded, or a store in which all look alike.
+const ONE_VECTOR: f32 = 0.9999;
 
 /// Whether the texts differ only in how their language lets one thing be said.
 fn is_reworded(pair: &Comparison<'_>) -> bool {
@@ -286,6 +301,17 @@ fn sequence(text: &Analysis) -> Vec<Word> {
         .filter(|at| !words[*at].is_filler || is_figure(at.wrapping_sub(1)) || is_figure(at + 1))
         .map(|at| words[at])
         .collect()
+}
+
+/// Whether a text says what another one does, and more: it cannot go for that one.
+#[must_use]
+pub fn goes_on(text: &Analysis, other: &Analysis) -> bool {
+    if wording::is_one(&text.wording, &other.wording) {
+        return false;
+    }
+    let (long, short) = (sequence(text), sequence(other));
+    let carrying = |words: &[Word]| words.iter().filter(|word| carries(word)).count();
+    carrying(&long) > carrying(&short) && common(&short, &long) == short.len()
 }
 
 /// Whether the longer text says the shorter one and goes on with something of its own.

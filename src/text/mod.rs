@@ -25,6 +25,7 @@ mod names;
 mod negation;
 mod quantity;
 mod reader;
+mod signs;
 mod token;
 mod units;
 mod wording;
@@ -33,7 +34,7 @@ pub use analysis::Analysis;
 pub use compare::{Comparison, Context, Disagreements, Frequencies, Possible};
 pub(crate) use fold::hash;
 pub use fold::letters;
-pub use guard::{Difference, Verdict, verdict};
+pub use guard::{Difference, Verdict, goes_on, verdict};
 pub use lexicon::edition;
 
 #[cfg(test)]

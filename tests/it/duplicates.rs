@@ -244,6 +244,30 @@ fn pair(world: &mut World, text: &str, first: (&str, f64), second: (&str, f64)) 
     })
 }
 
+/// A vague memory that was just used hides no other one that says what it leaves out.
+#[test]
+fn what_says_more_goes_for_nothing_that_says_less() {
+    let mut world = world(Backend::Sqlite);
+    let vague = say(&mut world, "ana", "Ana takes the pill", near(1, 1.0, 2));
+    let before = say(
+        &mut world,
+        "ana",
+        "Ana takes the pill before lunch",
+        near(1, 0.99, 2),
+    );
+    let after = say(
+        &mut world,
+        "ana",
+        "Ana takes the pill after lunch",
+        near(1, 0.98, 3),
+    );
+    set(&world, "last_used_at", now() - 60, vague);
+    world.night().expect(0);
+    assert_eq!(live(&world), [vague, before, after].into());
+    assert_eq!(asked(&world), [[vague, before, after].into()].into());
+    is_quiet(&world);
+}
+
 #[test]
 fn trust_pins_and_lifetimes_are_respected() {
     let mut world = world(Backend::Sqlite);

@@ -20,7 +20,7 @@ use super::super::{Cx, PassError};
 use super::cluster::Components;
 use super::kernel::{Found, Index, KernelError, Limited, Query, Setup, Vectors};
 use super::similar::{Asked, Kept};
-use super::stars::{Fold, Near, stars};
+use super::stars::{Fold, Join, Judge, Near, stars};
 
 /// Pairs near enough to be merged that are kept in memory, at the most: eight bytes each.
 const MOST_PAIRS: usize = 4_000_000;
@@ -36,6 +36,69 @@ pub(super) struct Group<'a> {
     /// In order of their ids.
     pub(super) members: &'a [Live],
     pub(super) matrix: &'a Matrix,
+}
+
+/// What decides who is one memory with whom.
+struct Judging<'a> {
+    group: &'a Group<'a>,
+    texts: HashMap<u32, Analysis>,
+    kept: &'a Kept,
+    merge_at: f64,
+    /// Pairs near enough to be one that something else keeps apart.
+    kept_apart: u64,
+}
+
+impl Judging<'_> {
+    /// What the guard says of two members; `None` when one of them has no text.
+    fn verdict(&self, a: u32, b: u32) -> Option<Verdict> {
+        let cosine = self.group.cosine(a, b);
+        let context = text::Context {
+            #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
+            cosine: cosine.map(|cosine| cosine as f32),
+            frequencies: None,
+        };
+        let (a, b) = (self.texts.get(&a)?, self.texts.get(&b)?);
+        Some(verdict(&Comparison::of(a, b, context)))
+    }
+
+    /// Whether one member says what another one does, and more.
+    fn goes_on(&self, member: u32, other: u32) -> bool {
+        match (self.texts.get(&member), self.texts.get(&other)) {
+            (Some(text), Some(other)) => text::goes_on(text, other),
+            _ => false,
+        }
+    }
+}
+
+impl Judge for Judging<'_> {
+    fn join(&mut self, survivor: u32, member: u32) -> Join {
+        let members = self.group.members;
+        let (stays, goes) = (&members[survivor as usize], &members[member as usize]);
+        if goes.pinned
+            || !stays.context.covers(&goes.context)
+            || self.kept.apart(survivor, member)
+            || stays.rank.is_trusted_less(&goes.rank)
+            || !stays.deadline.outlives(goes.deadline)
+        {
+            return Join::No;
+        }
+        let Some(verdict) = self.verdict(survivor, member) else {
+            return Join::No;
+        };
+        let cosine = self.group.cosine(survivor, member);
+        let is_near = cosine.is_some_and(|cosine| cosine >= self.merge_at);
+        let join = match verdict {
+            Verdict::Same => Join::Same,
+            Verdict::Alike if is_near && !self.goes_on(member, survivor) => Join::Alike,
+            Verdict::Alike | Verdict::Apart(_) => Join::No,
+        };
+        self.kept_apart += u64::from(is_near && join == Join::No);
+        join
+    }
+
+    fn are_apart(&mut self, a: u32, b: u32) -> bool {
+        matches!(self.verdict(a, b), None | Some(Verdict::Apart(_)))
+    }
 }
 
 /// Two memories that are one.
@@ -149,40 +212,21 @@ impl Group<'_> {
     ) -> Result<Vec<Fold>, PassError> {
         let alike = self.same_letters();
         let near = self.near(plan, pairs);
-        let texts = self.texts(reader, &alike, &near)?;
-        let mut kept_apart = 0;
-        let may_join = |survivor: u32, member: u32| {
-            let (stays, goes) = (
-                &self.members[survivor as usize],
-                &self.members[member as usize],
-            );
-            if goes.pinned
-                || !stays.context.covers(&goes.context)
-                || kept.apart(survivor, member)
-                || stays.rank.is_trusted_less(&goes.rank)
-                || !stays.deadline.outlives(goes.deadline)
-            {
-                return false;
-            }
-            let (Some(a), Some(b)) = (texts.get(&survivor), texts.get(&member)) else {
-                return false;
-            };
-            let cosine = self.cosine(survivor, member);
-            let context = text::Context {
-                #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
-                cosine: cosine.map(|cosine| cosine as f32),
-                frequencies: None,
-            };
-            let is_near = cosine.is_some_and(|cosine| cosine >= levels.merge_at);
-            let may = match verdict(&Comparison::of(a, b, context)) {
-                Verdict::Same => true,
-                Verdict::Alike => is_near,
-                Verdict::Apart(_) => false,
-            };
-            kept_apart += u64::from(is_near && !may);
-            may
+        let mut judge = Judging {
+            group: self,
+            texts: self.texts(reader, &alike, &near)?,
+            kept,
+            merge_at: levels.merge_at,
+            kept_apart: 0,
         };
-        let Some(folds) = stars(&self.order(), &[&alike, &near], MOST_COMPARISONS, may_join) else {
+        let found = stars(
+            &self.order(),
+            &[&alike, &near],
+            MOST_COMPARISONS,
+            &mut judge,
+        );
+        let kept_apart = judge.kept_apart;
+        let Some(folds) = found else {
             plan.degraded.push(format!(
                 "{} has too many memories near each other to compare their texts: none of them is merged",
                 self.namespace

@@ -1,8 +1,10 @@
 //! Which memories are folded into which: stars, each a survivor and those near *it*.
 //!
 //! Members are taken in order, best first. Each that is still there becomes a survivor, and takes in every later one that
-//! is near enough to it and may join it. So nobody joins by way of a third (no chains), nobody that stays could have
-//! joined somebody that stays, and the outcome depends on the order of the members' merits and on nothing else.
+//! is near enough to it and may join it, except those that another one of them may not be one with: a survivor that is
+//! vague enough for two memories that contradict each other would hide both. These stay that night, so that the next one
+//! finds them as they are. So nobody joins by way of a third (no chains), and the outcome depends on the order of the
+//! members' merits and on nothing else.
 
 use std::collections::HashMap;
 
@@ -60,18 +62,39 @@ pub(super) struct Fold {
     pub(super) into: u32,
 }
 
-/// Looks for the stars. `order` has every member, best first; `may_join(survivor, member)` decides, and is asked about
-/// members that are near by one of `sides` only. Gives up, with `None`, when it was asked `most` times.
+/// How a member may join a survivor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Join {
+    /// Not at all.
+    No,
+    /// It is one text with it: whatever is not one with the member is not one with the survivor.
+    Same,
+    /// It says the same in other words.
+    Alike,
+}
+
+/// What decides about joining.
+pub(super) trait Judge {
+    /// How `member` may join `survivor`.
+    fn join(&mut self, survivor: u32, member: u32) -> Join;
+
+    /// Whether two that are both alike to a survivor are not one memory.
+    fn are_apart(&mut self, a: u32, b: u32) -> bool;
+}
+
+/// Looks for the stars. `order` has every member, best first; `judge` decides, and is asked about members that are near by
+/// one of `sides` only. Gives up, with `None`, when it was asked more than `most` times.
 pub(super) fn stars(
     order: &[u32],
     sides: &[&Near],
     most: usize,
-    mut may_join: impl FnMut(u32, u32) -> bool,
+    judge: &mut impl Judge,
 ) -> Option<Vec<Fold>> {
     let place: HashMap<u32, usize> = order.iter().enumerate().map(|(at, m)| (*m, at)).collect();
     let mut is_gone = vec![false; order.len()];
+    let mut is_kept = vec![false; order.len()];
     let mut folds = Vec::new();
-    let mut asked = 0;
+    let mut left = most;
     for (at, &survivor) in order.iter().enumerate() {
         if is_gone[at] {
             continue;
@@ -80,26 +103,58 @@ pub(super) fn stars(
             .iter()
             .flat_map(|near| near.of(survivor))
             .filter_map(|member| place.get(&member).copied())
-            .filter(|other| *other > at && !is_gone[*other])
+            .filter(|other| *other > at && !is_gone[*other] && !is_kept[*other])
             .collect();
         nearby.sort_unstable();
         nearby.dedup();
+        let (mut joining, mut alike) = (Vec::new(), Vec::new());
         for other in nearby {
-            asked += 1;
-            if asked > most {
-                return None;
+            left = left.checked_sub(1)?;
+            match judge.join(survivor, order[other]) {
+                Join::No => {}
+                Join::Same => joining.push(other),
+                Join::Alike => alike.push(other),
             }
-            if may_join(survivor, order[other]) {
-                is_gone[other] = true;
-                folds.push(Fold {
-                    gone: order[other],
-                    into: survivor,
-                });
+        }
+        let is_out = contested(&alike, &mut left, |a, b| {
+            judge.are_apart(order[a], order[b])
+        })?;
+        for (other, is_out) in alike.into_iter().zip(is_out) {
+            if is_out {
+                is_kept[other] = true;
+            } else {
+                joining.push(other);
             }
+        }
+        for other in joining {
+            is_gone[other] = true;
+            folds.push(Fold {
+                gone: order[other],
+                into: survivor,
+            });
         }
     }
     folds.sort_unstable();
     Some(folds)
+}
+
+/// Which of `all` are apart from another one of them; `None` when that takes more than `left` questions.
+fn contested(
+    all: &[usize],
+    left: &mut usize,
+    mut are_apart: impl FnMut(usize, usize) -> bool,
+) -> Option<Vec<bool>> {
+    let mut is_out = vec![false; all.len()];
+    for (b, &other) in all.iter().enumerate() {
+        for (a, &one) in all[..b].iter().enumerate() {
+            *left = left.checked_sub(1)?;
+            if are_apart(one, other) {
+                is_out[a] = true;
+                is_out[b] = true;
+            }
+        }
+    }
+    Some(is_out)
 }
 
 #[cfg(test)]
@@ -116,8 +171,41 @@ mod tests {
         near
     }
 
+    /// Everybody may join but those, and those are apart.
+    struct But<'a> {
+        join: Join,
+        refused: &'a [(u32, u32)],
+        apart: &'a [(u32, u32)],
+    }
+
+    fn has(pairs: &[(u32, u32)], a: u32, b: u32) -> bool {
+        pairs.contains(&(a, b)) || pairs.contains(&(b, a))
+    }
+
+    impl Judge for But<'_> {
+        fn join(&mut self, survivor: u32, member: u32) -> Join {
+            if has(self.refused, survivor, member) {
+                Join::No
+            } else {
+                self.join
+            }
+        }
+
+        fn are_apart(&mut self, a: u32, b: u32) -> bool {
+            has(self.apart, a, b)
+        }
+    }
+
+    fn all(join: Join) -> But<'static> {
+        But {
+            join,
+            refused: &[],
+            apart: &[],
+        }
+    }
+
     fn folds(order: &[u32], pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
-        let found = stars(order, &[&near(pairs)], usize::MAX, |_, _| true).unwrap();
+        let found = stars(order, &[&near(pairs)], usize::MAX, &mut all(Join::Alike)).unwrap();
         found.iter().map(|fold| (fold.gone, fold.into)).collect()
     }
 
@@ -137,7 +225,7 @@ mod tests {
         near.equal(0, 5);
         near.equal(0, 6);
         near.pair(0, 3);
-        let found = stars(&[6, 5, 3, 0], &[&near], usize::MAX, |_, _| true).unwrap();
+        let found = stars(&[6, 5, 3, 0], &[&near], usize::MAX, &mut all(Join::Same)).unwrap();
         let found: Vec<_> = found.iter().map(|fold| (fold.gone, fold.into)).collect();
         assert_eq!(found, [(0, 6), (3, 6), (5, 6)]);
     }
@@ -147,9 +235,26 @@ mod tests {
         let mut near = Near::default();
         (1..100).for_each(|copy| near.equal(0, copy));
         let order: Vec<u32> = (0..100).collect();
-        assert_eq!(stars(&order, &[&near], 200, |_, _| false), None);
-        assert_eq!(stars(&order, &[&near], 4950, |_, _| false), Some(vec![]));
-        assert_eq!(stars(&order, &[&near], 99, |_, _| true).unwrap().len(), 99);
+        let stars = |most, join| stars(&order, &[&near], most, &mut all(join));
+        assert_eq!(stars(200, Join::No), None);
+        assert_eq!(stars(4950, Join::No), Some(vec![]));
+        assert_eq!(stars(99, Join::Same).unwrap().len(), 99);
+        assert_eq!(stars(4949, Join::Alike), None);
+        assert_eq!(stars(4950, Join::Alike).unwrap().len(), 99);
+    }
+
+    /// A vague memory takes in neither of two that contradict each other, whoever is first; others it does.
+    #[test]
+    fn two_that_are_apart_join_nobody_together() {
+        let pairs = [(0, 1), (0, 2), (0, 3)];
+        for order in [[0, 1, 2, 3], [0, 3, 2, 1], [0, 2, 1, 3]] {
+            let mut judge = But {
+                apart: &[(1, 2)],
+                ..all(Join::Alike)
+            };
+            let found = stars(&order, &[&near(&pairs)], usize::MAX, &mut judge).unwrap();
+            assert_eq!(found, [Fold { gone: 3, into: 0 }], "{order:?}");
+        }
     }
 
     proptest! {
@@ -157,20 +262,23 @@ mod tests {
         fn stars_are_stars(
             pairs in prop::collection::vec((0u32..20, 0u32..20), 0..60),
             refused in prop::collection::vec((0u32..20, 0u32..20), 0..10),
+            apart in prop::collection::vec((0u32..20, 0u32..20), 0..10),
             order in Just((0..20).collect::<Vec<u32>>()).prop_shuffle(),
         ) {
             let pairs: Vec<_> = pairs.into_iter().filter(|(a, b)| a != b).collect();
-            let is_near = |a, b| pairs.contains(&(a, b)) || pairs.contains(&(b, a));
-            let may = |a, b| !refused.contains(&(a, b)) && !refused.contains(&(b, a));
-            let found = stars(&order, &[&near(&pairs)], usize::MAX, may).unwrap();
+            let mut judge = But { join: Join::Alike, refused: &refused, apart: &apart };
+            let found = stars(&order, &[&near(&pairs)], usize::MAX, &mut judge).unwrap();
             let gone: Vec<u32> = found.iter().map(|fold| fold.gone).collect();
             for fold in &found {
-                prop_assert!(is_near(fold.gone, fold.into) && may(fold.into, fold.gone));
+                prop_assert!(has(&pairs, fold.gone, fold.into) && !has(&refused, fold.into, fold.gone));
                 prop_assert!(!gone.contains(&fold.into), "a survivor stays");
                 prop_assert_eq!(gone.iter().filter(|member| **member == fold.gone).count(), 1);
+                let mut together = found.iter().filter(|other| other.into == fold.into);
+                prop_assert!(together.all(|other| !has(&apart, fold.gone, other.gone) || fold == other));
             }
             let left: Vec<u32> = order.iter().copied().filter(|m| !gone.contains(m)).collect();
-            prop_assert_eq!(stars(&left, &[&near(&pairs)], usize::MAX, may), Some(vec![]), "done once");
+            let again = stars(&left, &[&near(&pairs)], usize::MAX, &mut judge);
+            prop_assert_eq!(again, Some(vec![]), "done once");
         }
     }
 }

@@ -128,6 +128,11 @@ impl<'a> Comparison<'a> {
         comparison
     }
 
+    /// The cosine of their vectors, where it is known.
+    pub(crate) fn cosine(&self) -> Option<f32> {
+        self.context.cosine
+    }
+
     /// Where the texts disagree.
     #[must_use]
     pub fn disagreements(&self) -> Disagreements {

@@ -130,6 +130,16 @@ pub(crate) const APART: &[(&str, &str)] = &[
     ("costs R$ 10", "costs US$ 10"),
     ("a filha gosta de cinema", "o filho gosta de cinema"),
     ("mora no Rio", "morava no Rio"),
+    ("o café custa 2,50 €", "o café custa 2,50 $"),
+    ("the fee is € 2.50", "the fee is £ 2.50"),
+    ("the coffee costs ₹3", "the coffee costs ₽3"),
+    ("the fee is 10 %", "the fee is 10 $"),
+    ("balance: - 200 EUR", "balance: 200 EUR"),
+    ("it grew + 5 %", "it grew - 5 %"),
+    ("alert when cpu > 90", "alert when cpu < 90"),
+    ("alert when cpu>90", "alert when cpu<90"),
+    ("x != 5", "x = 5"),
+    ("the pipe is 5' long", "the pipe is 5\" long"),
 ];
 
 /// Case, accents, punctuation, spacing.
@@ -189,6 +199,61 @@ fn a_text_said_in_other_words_is_left_to_the_cosine() {
         assert!(!verdict.may_merge(Some(0.91), 0.92));
         assert!(!verdict.may_merge(Some(f32::NAN), 0.92));
         assert!(!verdict.may_merge(None, 0.92));
+    }
+}
+
+/// A vector that stands for what could not be embedded is near every other one of its kind.
+#[test]
+fn one_vector_does_not_make_one_memory_of_texts_in_other_words() {
+    let judge = |a, b, cosine| {
+        let (a, b) = (Analysis::of(a), Analysis::of(b));
+        let cosine = Some(cosine);
+        verdict(&Comparison::of(
+            &a,
+            &b,
+            Context {
+                cosine,
+                ..Context::default()
+            },
+        ))
+    };
+    let retold = (
+        "Carla keeps bees behind the barn because the orchard needs them",
+        "Behind her barn Carla has hives, which is good for the trees",
+    );
+    assert_eq!(judge(retold.0, retold.1, 0.95), Verdict::Alike);
+    assert_eq!(
+        judge(retold.0, retold.1, 1.0),
+        Verdict::Apart(Difference::Vectors)
+    );
+    assert_eq!(
+        judge("Tom bought a car", "Tom purchased an automobile", 1.0),
+        Verdict::Alike
+    );
+    assert_eq!(judge("Prefers tea.", "prefers TEA", 1.0), Verdict::Same);
+}
+
+#[test]
+fn what_goes_on_cannot_go_for_what_it_began_with() {
+    for (longer, shorter) in [
+        ("Ana takes the pill before lunch", "Ana takes the pill"),
+        ("Ana is allergic to penicillin", "Ana is allergic"),
+        ("The gate opens with the old key", "The gate opens"),
+    ] {
+        let (longer, shorter) = (Analysis::of(longer), Analysis::of(shorter));
+        assert!(goes_on(&longer, &shorter));
+        assert!(!goes_on(&shorter, &longer));
+    }
+    for (one, other) in [
+        ("The user prefers dark mode", "User prefers dark mode"),
+        ("Ana currently lives in Rome", "Ana lives in Rome"),
+        ("Tom bought a car", "Tom purchased an automobile"),
+        (
+            "Maeve works as a manager at Harbor",
+            "Maeve is a manager at Harbor",
+        ),
+    ] {
+        assert!(!goes_on(&Analysis::of(one), &Analysis::of(other)), "{one}");
     }
 }
 
