@@ -17,6 +17,7 @@ use crate::text;
 use crate::view::View;
 
 use super::PassError;
+use super::duplicates::kernel::has_direction;
 use super::member::fingerprint;
 use super::ttl::{Deadline, deadline};
 
@@ -250,8 +251,8 @@ impl<'a> Vectors<'a> {
         })
     }
 
-    /// Reads the vectors of memories of one namespace, in their order. Those that have none, or one of another length than
-    /// most, or one of another text, are left out.
+    /// Reads the vectors of memories of one namespace, in their order. Those that have none, one without a direction (all
+    /// zero, NaN, infinite), one of another length than most, or one of another text are left out.
     ///
     /// # Errors
     ///
@@ -300,8 +301,11 @@ impl<'a> Vectors<'a> {
         let mut asked: Vec<PointId> = points.map(|(_, point)| point.clone()).collect();
         asked.sort();
         asked.dedup();
+        let vectors = self.store.vectors(&asked)?.into_iter();
         Ok(Fetched {
-            vectors: self.store.vectors(&asked)?.into_iter().collect(),
+            vectors: vectors
+                .filter(|(_, vector)| has_direction(vector))
+                .collect(),
             texts: self.texts(&asked)?,
         })
     }
@@ -319,6 +323,7 @@ impl<'a> Vectors<'a> {
 
 /// What was read of points.
 struct Fetched {
+    /// Only those with a direction.
     vectors: HashMap<PointId, Vec<f32>>,
     /// The letters of the texts that the vectors were made of.
     texts: HashMap<PointId, u64>,
@@ -327,7 +332,7 @@ struct Fetched {
 impl Matrix {
     /// Adds the vectors of some members, by their points.
     fn extend(&mut self, members: &[Live], points: &[(usize, PointId)], fetched: &Fetched) {
-        let found = |point: &PointId| fetched.vectors.get(point).filter(|found| !found.is_empty());
+        let found = |point: &PointId| fetched.vectors.get(point);
         if self.dim == 0 {
             let lengths = points.iter().filter_map(|(_, point)| found(point));
             self.dim = usual_length(lengths.map(Vec::len));

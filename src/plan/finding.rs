@@ -36,7 +36,8 @@ pub enum Finding {
     RuleMismatch,
     /// Something absent that was seen for the first time, or too young to be believed.
     Settling,
-    /// Live memories without a vector that can be compared: missing, all zero, not finite, or made of another text.
+    /// Live memories without a vector that can be compared: missing, all zero, not finite, of another length than most, or
+    /// made of another text.
     WithoutVector,
     /// Pairs near enough to be merged that a guard keeps apart: they differ in a number, a negation, a name.
     KeptApart,

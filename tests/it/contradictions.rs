@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::params;
 use serde_json::{Value, json};
 
-use crate::support::{BACKENDS, Backend, DAY, Output, World, hypnos, now, open};
+use crate::support::{BACKENDS, Backend, DAY, DIM, Output, World, hypnos, now, open, vector};
 
 fn world(backend: Backend) -> World {
     let mut world = World::new(backend);
@@ -285,6 +285,45 @@ fn without_vectors_texts_are_compared_and_the_pass_says_so() {
     world.configure("[store.vectors]\nkind = \"none\"\n", &vectors);
     let _ = world.night().expect(0).all_passes("idle");
     assert_eq!(remembered(&world), 2);
+}
+
+#[test]
+fn a_vector_without_a_direction_counts_as_none() {
+    let mut world = world(Backend::Sqlite);
+    let mut vectors: Vec<Vec<f32>> = Vec::new();
+    for (at, number) in (1..).zip([0.0, f32::NAN, f32::INFINITY]) {
+        let text = [
+            "Ana likes tea",
+            "The harbour is old",
+            "Bread is on the shelf",
+        ][at - 1];
+        say(&mut world, "ana", now() - DAY, text);
+        vectors.push(vec![number; DIM.into()]);
+    }
+    let put = |world: &World, vectors: &[Vec<f32>]| {
+        let points = (1..).zip(vectors);
+        let points = points.map(|(id, vector)| ("user:ana".to_owned(), id, vector.clone()));
+        world.put_vectors(&points.collect::<Vec<_>>());
+    };
+    let compared = |world: &World| -> BTreeSet<Vec<u8>> {
+        let db = open(&world.path("state/agent/main.db"));
+        let sql = "SELECT fingerprint FROM compared WHERE pass = 'contradictions'";
+        let mut read = db.prepare(sql).unwrap();
+        let prints = read.query_map([], |row| row.get(0)).unwrap();
+        prints.map(Result::unwrap).collect()
+    };
+    put(&world, &vectors);
+    let _ = world.night().expect(0);
+    let without = compared(&world);
+    assert_eq!((without.len(), asked(&world)), (3, BTreeSet::new()));
+    let _ = world.night().expect(0);
+    assert_eq!(compared(&world), without);
+
+    // Embedded anew, each is compared anew.
+    put(&world, &[1, 2, 3].map(vector));
+    let _ = world.night().expect(0);
+    let with = compared(&world);
+    assert!(with.len() == 3 && with.is_disjoint(&without));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{BACKENDS, Backend, DAY, DIM, Output, World, now, vector};
 
+mod directions;
 mod levels;
 
 use levels::{falling, merged};

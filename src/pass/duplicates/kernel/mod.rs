@@ -37,6 +37,7 @@ mod tests;
 
 pub use cpu::Path;
 pub use index::{Index, Setup};
+pub use quantise::has_direction;
 pub use scan::{Found, Query};
 pub use sink::{Limited, Sink};
 pub use vectors::Vectors;

@@ -3,7 +3,7 @@
 //! A vector is scaled so that its largest number becomes the largest integer of the [`Grid`], and rounded. Sixteen
 //! vectors stand side by side, four bytes of each in turn: one register holds the next four bytes of sixteen vectors.
 
-use super::cpu::{BLOCK, DEPTH_UNIT, LANES};
+use super::cpu::{BLOCK, DEPTH_UNIT, LANES, portable};
 
 /// Bytes of a vector that stand together: what integer dot products add up at once.
 const QUAD: usize = 4;
@@ -49,8 +49,19 @@ pub(super) struct Measure {
 impl Measure {
     /// Whether the vector points anywhere.
     pub(super) fn has_direction(&self) -> bool {
-        self.square.is_finite() && self.square > 0.0
+        is_length(self.square)
     }
+}
+
+/// Whether an inner product with itself is that of a vector with a direction.
+fn is_length(square: f64) -> bool {
+    square.is_finite() && square > 0.0
+}
+
+/// Whether a vector points anywhere: it is not empty or all zero, and none of its numbers is NaN or infinite.
+#[must_use]
+pub fn has_direction(vector: &[f32]) -> bool {
+    is_length(portable::dot(vector, vector))
 }
 
 /// What became of a vector when it was rounded.
