@@ -123,7 +123,7 @@ pub fn snooze(
         hit(Failpoint::SnoozeBefore).map_err(engine::injected)?;
         states
             .main()
-            .snooze(entry, until)
+            .snooze(&options.run, entry, until)
             .map_err(engine::state_failure)?;
         hit(Failpoint::SnoozeWritten).map_err(engine::injected)?;
         Ok(Answered {

@@ -58,7 +58,7 @@ pub struct Report {
     pub incomplete: Vec<Line>,
     /// What the next night takes again, since its reason still stands.
     pub again: Vec<Again>,
-    /// Questions that are open again.
+    /// Questions that are open as they were: an answer, or that they were put off, was taken back.
     pub reopened: Vec<i64>,
     /// Row databases of which not everything could be read or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -145,7 +145,8 @@ impl Report {
     }
 
     fn outcome(&self) -> &'static str {
-        match (self.exit(), self.put_back.is_empty()) {
+        let is_idle = self.put_back.is_empty() && self.reopened.is_empty();
+        match (self.exit(), is_idle) {
             (Exit::Interrupted, _) => "interrupted",
             (Exit::LeftOver, _) => "partial",
             (_, true) => "idle",

@@ -169,6 +169,7 @@ fn headline(report: &Report) -> String {
         (None, None, None) if report.expired => {
             "nothing to put back: what it removed is older than undo.keep".to_owned()
         }
+        (None, None, None) if !report.reopened.is_empty() => "no memory to put back".to_owned(),
         (None, None, None) => "nothing to put back".to_owned(),
     };
     let by = report.by.as_ref().map(|by| format!("  run {by}"));
@@ -225,7 +226,9 @@ fn notes(report: &Report) -> Vec<String> {
     }
     if !report.reopened.is_empty() {
         let entries: Vec<String> = report.reopened.iter().map(|id| format!("#{id}")).collect();
-        notes.push(format!("asked again: entry {}", entries.join(", ")));
+        let verb = if report.dry_run { "would be" } else { "is" };
+        let entries = entries.join(", ");
+        notes.push(format!("the question {verb} open as it was: {entries}"));
     }
     for unread in &report.unread {
         notes.push(format!("{}: {}", unread.partition, unread.problem));

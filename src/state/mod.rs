@@ -40,6 +40,7 @@ mod runs;
 mod schema;
 mod settle;
 mod sightings;
+mod snooze;
 mod sql;
 #[cfg(test)]
 mod testing;

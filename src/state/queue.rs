@@ -11,6 +11,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::error::Fault;
+use super::snooze;
 use super::sql::{At, Count, Json, Name, Named, Owned, Packed};
 use super::{State, StateError, StateReader};
 use crate::clock::Timestamp;
@@ -227,7 +228,7 @@ impl State {
     }
 
     /// Takes back the answers that a run gave to questions which another run had put, all or that to one entry, but for
-    /// those that only said that it was void; gives the entries, which are open again.
+    /// those that only said that it was void, and that it put one off; gives the entries, which are open as they were.
     ///
     /// # Errors
     ///
@@ -240,26 +241,9 @@ impl State {
             )?;
             let reopened = reopen.query_map(params![run, entry], |row| row.get(0))?;
             let mut reopened = reopened.collect::<rusqlite::Result<Vec<i64>>>()?;
+            reopened.extend(snooze::take_back(tx, run, entry)?);
             reopened.sort_unstable();
             Ok(reopened)
-        })
-    }
-
-    /// Hides an open entry until an instant; `None` shows it again.
-    ///
-    /// # Errors
-    ///
-    /// When it is not open, or the file cannot be written.
-    pub fn snooze(&self, entry: i64, until: Option<Timestamp>) -> Result<(), StateError> {
-        self.write("snooze an entry of the queue", |tx| {
-            let snoozed = tx.execute(
-                "UPDATE queue SET snoozed_until = ?2 WHERE id = ?1 AND answer IS NULL",
-                params![entry, until.map(At)],
-            )?;
-            if snoozed == 0 {
-                return Err(Fault::Refused(format!("entry {entry} is not open")));
-            }
-            Ok(())
         })
     }
 }
@@ -300,6 +284,19 @@ impl StateReader {
         let mut entries = self.rows("read the queue", select_entries!("ORDER BY id"), [], entry)?;
         entries.retain(|entry| kinds.contains(&entry.question.kind));
         Ok(entries)
+    }
+
+    /// The entries that taking a whole run back would open again, see [`State::reopen`].
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn reopened_without(&self, run: &str) -> Result<Vec<i64>, StateError> {
+        let sql = "SELECT id FROM queue WHERE answered_by = ?1 AND run <> ?1 AND answer <> 'void'";
+        let mut ids = self.rows("read the queue", sql, [run], |row| row.get(0))?;
+        ids.extend(self.put_off_by(run)?);
+        ids.sort_unstable();
+        Ok(ids)
     }
 
     /// One entry.
@@ -469,14 +466,14 @@ mod tests {
         let world = World::new();
         let state = world.main();
         put(&state, &question(QuestionKind::Unused, &[(1, 0)]), SCORE, 0);
-        state.snooze(1, Some(at(9))).unwrap();
+        state.snooze("putting off", 1, Some(at(9))).unwrap();
         assert_eq!(state.open_entries().unwrap()[0].snoozed_until, Some(at(9)));
         state
             .answer("answering", &[1], Answer::Confirmed, at(1))
             .unwrap();
         for refused in [
             state.answer("answering", &[1], Answer::Kept, at(2)),
-            state.snooze(1, None),
+            state.snooze("putting off", 1, None),
             state.answer("answering", &[7], Answer::Kept, at(2)),
         ] {
             assert!(

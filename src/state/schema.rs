@@ -10,6 +10,7 @@ pub(super) const APPLICATION_ID: i64 = 0x4879_7053;
 /// The steps, oldest first.
 pub(super) const STEPS: &[&str] = &[
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
+    VERSION_9,
 ];
 
 const VERSION_1: &str = "
@@ -216,6 +217,18 @@ CREATE TABLE counted(
   count INTEGER NOT NULL,
   PRIMARY KEY(run, pass, action, result)
 ) STRICT, WITHOUT ROWID;
+";
+
+const VERSION_9: &str = "
+-- Who put a question off, so that it can be taken back. Nothing is known of those of before.
+CREATE TABLE snoozes(
+  id INTEGER PRIMARY KEY,
+  entry INTEGER NOT NULL REFERENCES queue(id) ON DELETE CASCADE,
+  run TEXT NOT NULL,
+  -- Until when it had been put off before.
+  before INTEGER
+) STRICT;
+CREATE INDEX snoozes_by_entry ON snoozes(entry);
 ";
 
 /// What a file says it is.

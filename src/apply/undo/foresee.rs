@@ -51,6 +51,9 @@ pub fn foresee(stores: &Stores, cx: &Cx<'_>, scope: &Scope<'_>) -> Result<Undone
             other => other?,
         }
     }
+    if scope.is_whole() && !undone.interrupted {
+        undone.reopened.extend(main.reopened_without(scope.run)?);
+    }
     Ok(undone)
 }
 

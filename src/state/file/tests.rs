@@ -49,7 +49,7 @@ fn what_was_written_is_durable_and_its_settings_are_as_promised() {
         ("secure_delete", 1),
         ("foreign_keys", 1),
         ("busy_timeout", 5_000),
-        ("user_version", 8),
+        ("user_version", 9),
         ("application_id", schema::APPLICATION_ID),
         ("auto_vacuum", 2),
         ("trusted_schema", 0),
@@ -178,10 +178,10 @@ fn a_foreign_or_newer_file_or_that_of_another_is_an_error() {
     edit(&world, "CREATE TABLE users(id)");
     refused(&world, "not a state file", "move the file away");
     let world = closed();
-    edit(&world, "PRAGMA user_version = 9");
+    edit(&world, "PRAGMA user_version = 10");
     refused(
         &world,
-        "has version 9, this hypnos knows 8",
+        "has version 10, this hypnos knows 9",
         "or a newer one",
     );
     let world = World::new();
@@ -215,7 +215,7 @@ fn an_older_file_is_migrated_by_the_writer_and_refused_to_the_reader() {
 
     let steps = [schema::STEPS, &["CREATE TABLE added(x INTEGER) STRICT"]].concat();
     let conn = connect_to_read(&path).unwrap();
-    assert_eq!(check(&conn, &path, &steps).unwrap(), Some(8));
+    assert_eq!(check(&conn, &path, &steps).unwrap(), Some(9));
     drop(conn);
     for _ in 0..2 {
         let state = State::open_with(&path, Partition::Main, &steps).unwrap();
@@ -225,7 +225,7 @@ fn an_older_file_is_migrated_by_the_writer_and_refused_to_the_reader() {
             .execute("INSERT INTO added VALUES (1)", [])
             .unwrap();
     }
-    refused(&world, "has version 9", "or a newer one");
+    refused(&world, "has version 10", "or a newer one");
 }
 
 #[test]

@@ -224,3 +224,57 @@ fn an_answer_that_changed_no_row_is_taken_back_by_its_run() {
     let queue = world.run(&["review", "--json"]).expect(0);
     assert_eq!(queue.objects("entry").len(), 1);
 }
+
+#[test]
+fn a_question_that_was_put_off_is_due_as_it_was_before() {
+    let mut world = World::new(Backend::Sqlite);
+    world.user("ana", None);
+    let ids = [
+        world.memory("ana", now(), None),
+        world.memory("ana", now(), None),
+    ];
+    ask(&world, ids);
+    let due = |world: &World| {
+        let queue = world.run(&["review", "--all", "--json"]).expect(0);
+        let entry = queue.objects("entry").remove(0);
+        assert_eq!(entry["answer"], Value::Null);
+        entry["snoozed_until"].clone()
+    };
+    let put_off = |world: &World, time: &str| {
+        let answer = ["review", "snooze", "1", "--for", time, "--json"];
+        let answer = world.run(&answer).expect(0).objects("answer").remove(0);
+        answer["run"].as_str().unwrap().to_owned()
+    };
+    let take_back = |world: &World, run: &str, entries: Value| {
+        let (rows, points) = (world.dump(), world.all_points());
+        let dry = report(&world.run(&["undo", run, "--dry-run", "--json"]).expect(0));
+        let undone = report(&world.run(&["undo", run, "--json"]).expect(0));
+        for report in [dry, undone] {
+            assert_eq!(report["reopened"], entries, "{report:#}");
+            assert_eq!(report["put_back"], json!({}), "{report:#}");
+        }
+        assert_eq!((world.dump(), world.all_points()), (rows, points));
+    };
+    let long = put_off(&world, "2d");
+    let put_off_until = due(&world);
+    assert_ne!(put_off_until, Value::Null);
+    let shown = put_off(&world, "0s");
+    assert_eq!(due(&world), Value::Null);
+
+    take_back(&world, &long, json!([]));
+    assert_eq!(due(&world), Value::Null, "it was put off anew since");
+    take_back(&world, &shown, json!([1]));
+    assert_eq!(due(&world), put_off_until);
+    let told = world.run(&["undo", &long, "--dry-run"]).expect(0).stdout;
+    assert!(
+        told.contains("the question would be open as it was: #1"),
+        "{told}"
+    );
+    assert_eq!(due(&world), put_off_until);
+    for entries in [json!([1]), json!([])] {
+        take_back(&world, &long, entries);
+        assert_eq!(due(&world), Value::Null);
+    }
+    let queue = world.run(&["review", "--json"]).expect(0);
+    assert_eq!(queue.objects("entry").len(), 1, "it is asked");
+}
