@@ -109,7 +109,7 @@ fn a_state_of_before_counts_for_the_store_of_its_newest_intents_and_is_accepted_
     accepted(&world);
     open(&world.path("state/agent/main.db"))
         .execute_batch(
-            "DROP TABLE place; DROP TABLE counted; ALTER TABLE runs DROP COLUMN accounted; PRAGMA user_version = 6",
+            "DROP TABLE place; DROP TABLE counted; DROP TABLE snoozes; ALTER TABLE runs DROP COLUMN accounted; PRAGMA user_version = 6",
         )
         .unwrap();
     let _ = other(&world, &["--run-now"]).expect(78);
