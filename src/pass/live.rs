@@ -372,7 +372,7 @@ pub(super) fn letters_of(head: &PointHead, key: &str) -> Option<u64> {
 }
 
 /// The length that most vectors have; 0 where there is none.
-fn usual_length(lengths: impl Iterator<Item = usize>) -> usize {
+pub(super) fn usual_length(lengths: impl Iterator<Item = usize>) -> usize {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for length in lengths {
         *counts.entry(length).or_default() += 1;

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use crate::memory::PointId;
 use crate::store::vectors::{Selector, VectorError, VectorReader};
 
+use super::super::live::usual_length;
 use super::background::background;
-use super::kernel::Vectors;
+use super::kernel::{Vectors, has_direction};
 
 /// Points of the sample, at the most: they make 130,000 pairs, many more than are looked at.
 const POINTS: usize = 512;
@@ -50,15 +51,13 @@ pub(in crate::pass) fn background_of(store: &dyn VectorReader) -> Result<Option<
     }
     ids.sort();
     let mut found = store.vectors(&ids)?;
+    found.retain(|(_, vector)| has_direction(vector));
+    let dim = usual_length(found.iter().map(|(_, vector)| vector.len()));
+    found.retain(|(_, vector)| vector.len() == dim);
     found.sort_by(|a, b| a.0.cmp(&b.0));
     if found.len() < FEWEST {
         return Ok(None);
     }
-    let dim = found.first().map_or(0, |(_, vector)| vector.len());
-    let numbers: Vec<f32> = found
-        .into_iter()
-        .filter(|(_, vector)| vector.len() == dim)
-        .flat_map(|(_, vector)| vector)
-        .collect();
+    let numbers: Vec<f32> = found.into_iter().flat_map(|(_, vector)| vector).collect();
     Ok(Vectors::new(&numbers, dim).ok().and_then(background))
 }

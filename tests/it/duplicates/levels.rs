@@ -96,6 +96,23 @@ fn added(vector: &[f32], length: f32) -> Vec<f32> {
     vector.iter().map(|x| x + constant).collect()
 }
 
+/// Vectors of another length, or without a direction, do not hide how alike the others look.
+#[test]
+fn odd_vectors_do_not_keep_the_thresholds_down() {
+    let mut world = world(Backend::Sqlite);
+    for odd in [vec![1.0], vec![0.0; usize::from(DIM)]] {
+        say(&mut world, "ana", "something else", odd);
+    }
+    falling(&mut world, |vector| added(&vector, 2.0));
+    let night = world.run(&["--dry-run"]).expect(0);
+    let [background, cluster_at, merge_at] = levels(&night);
+    assert!((0.75..0.85).contains(&background), "{background}");
+    assert!(
+        cluster_at > 0.88 && merge_at > 0.96,
+        "{cluster_at} {merge_at}"
+    );
+}
+
 #[test]
 fn where_all_memories_look_alike_the_thresholds_rise_and_nothing_more_is_merged() {
     for backend in BACKENDS {
