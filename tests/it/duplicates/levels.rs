@@ -100,11 +100,15 @@ fn added(vector: &[f32], length: f32) -> Vec<f32> {
 #[test]
 fn odd_vectors_do_not_keep_the_thresholds_down() {
     let mut world = world(Backend::Sqlite);
+    world.configure(
+        "[pass.orphans]",
+        "[guard]\nmax_fraction = 1.0\n[pass.orphans]",
+    );
     for odd in [vec![1.0], vec![0.0; usize::from(DIM)]] {
         say(&mut world, "ana", "something else", odd);
     }
     falling(&mut world, |vector| added(&vector, 2.0));
-    let night = world.run(&["--dry-run"]).expect(0);
+    let night = world.night().expect(0);
     let [background, cluster_at, merge_at] = levels(&night);
     assert!((0.75..0.85).contains(&background), "{background}");
     assert!(
