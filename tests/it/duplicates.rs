@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::params;
 use serde_json::{Value, json};
 
-use crate::support::{BACKENDS, Backend, DAY, DIM, Output, World, now, vector};
+use crate::support::{BACKENDS, Backend, DAY, DIM, Output, World, now, open, vector};
 
 mod directions;
 mod levels;
