@@ -49,9 +49,8 @@ struct Judging<'a> {
 }
 
 impl Judging<'_> {
-    /// What the guard says of two members; `None` when one of them has no text.
-    fn verdict(&self, a: u32, b: u32) -> Option<Verdict> {
-        let cosine = self.group.cosine(a, b);
+    /// What the guard says of two members with this cosine; `None` when one of them has no text.
+    fn verdict(&self, a: u32, b: u32, cosine: Option<f64>) -> Option<Verdict> {
         let context = text::Context {
             #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
             cosine: cosine.map(|cosine| cosine as f32),
@@ -82,10 +81,10 @@ impl Judge for Judging<'_> {
         {
             return Join::No;
         }
-        let Some(verdict) = self.verdict(survivor, member) else {
+        let cosine = self.group.cosine(survivor, member);
+        let Some(verdict) = self.verdict(survivor, member, cosine) else {
             return Join::No;
         };
-        let cosine = self.group.cosine(survivor, member);
         let is_near = cosine.is_some_and(|cosine| cosine >= self.merge_at);
         let join = match verdict {
             Verdict::Same => Join::Same,
@@ -97,7 +96,8 @@ impl Judge for Judging<'_> {
     }
 
     fn are_apart(&mut self, a: u32, b: u32) -> bool {
-        matches!(self.verdict(a, b), None | Some(Verdict::Apart(_)))
+        let verdict = self.verdict(a, b, self.group.cosine(a, b));
+        matches!(verdict, None | Some(Verdict::Apart(_)))
     }
 }
 

@@ -96,6 +96,16 @@ fn added(vector: &[f32], length: f32) -> Vec<f32> {
     vector.iter().map(|x| x + constant).collect()
 }
 
+/// The thresholds of a store in which random pairs sit at 4 / 5.
+fn assert_raised(night: &Output) {
+    let [background, cluster_at, merge_at] = levels(&night);
+    assert!((0.75..0.85).contains(&background), "{background}");
+    assert!(
+        cluster_at > 0.88 && merge_at > 0.96,
+        "{cluster_at} {merge_at}"
+    );
+}
+
 /// Vectors of another length, or without a direction, do not hide how alike the others look.
 #[test]
 fn odd_vectors_do_not_keep_the_thresholds_down() {
@@ -111,12 +121,7 @@ fn odd_vectors_do_not_keep_the_thresholds_down() {
     let path = world.path("vectors.db");
     assert_eq!(open(&path).execute(sql, []).unwrap(), 1);
     let night = world.night().expect(0);
-    let [background, cluster_at, merge_at] = levels(&night);
-    assert!((0.75..0.85).contains(&background), "{background}");
-    assert!(
-        cluster_at > 0.88 && merge_at > 0.96,
-        "{cluster_at} {merge_at}"
-    );
+    assert_raised(&night);
 }
 
 #[test]
@@ -142,12 +147,7 @@ fn where_all_memories_look_alike_the_thresholds_rise_and_nothing_more_is_merged(
         // Random pairs sit at 4 / 5 once the same is added to all.
         let pairs = falling(&mut world, |vector| added(&vector, 2.0));
         let night = world.night().expect(0);
-        let [background, cluster_at, merge_at] = levels(&night);
-        assert!((0.75..0.85).contains(&background), "{background}");
-        assert!(
-            cluster_at > 0.88 && merge_at > 0.96,
-            "{cluster_at} {merge_at}"
-        );
+        assert_raised(&night);
         let said = night.pass("duplicates")["degraded"].to_string();
         assert!(
             said.contains("merge_at is raised") || said.contains("merge_at from"),
