@@ -98,7 +98,7 @@ fn added(vector: &[f32], length: f32) -> Vec<f32> {
 
 /// The thresholds of a store in which random pairs sit at 4 / 5.
 fn assert_raised(night: &Output) {
-    let [background, cluster_at, merge_at] = levels(&night);
+    let [background, cluster_at, merge_at] = levels(night);
     assert!((0.75..0.85).contains(&background), "{background}");
     assert!(
         cluster_at > 0.88 && merge_at > 0.96,
