@@ -59,8 +59,10 @@ impl PointStore {
 
     /// A store without a collection, on this server.
     pub fn at(url: &str, rest_url: &str) -> Self {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        std::fs::create_dir(dir.path().join("tmp")).expect("folder");
         Self {
-            dir: tempfile::tempdir().expect("temporary folder"),
+            dir,
             config: String::new(),
             url: url.to_owned(),
             rest_url: rest_url.to_owned(),
@@ -220,8 +222,15 @@ impl PointStore {
             .arg(self.dir.path().join("hypnos.toml"))
             .args(args)
             .env("HYPNOS_TEST_CLOCK", self.dir.path().join("clock"))
+            .env("TMPDIR", self.dir.path().join("tmp"))
             .current_dir(self.dir.path());
         command
+    }
+
+    /// What hypnos has left among the temporary files.
+    pub fn left_in_tmp(&self) -> usize {
+        let left = std::fs::read_dir(self.dir.path().join("tmp"));
+        left.expect("folder").count()
     }
 
     /// Moves the clock of every command from here on, in seconds from the true time.

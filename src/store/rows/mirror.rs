@@ -3,7 +3,8 @@
 //! Mechanics: every point becomes a row `points(id, payload)` of a database of hypnos' own, its payload as JSON text in
 //! one order of the keys. The mapping, the passes and the pairs work on that as on any table. A mirror belongs to one
 //! [`super::RowStore`] and goes with it; what a killed process left is swept away by the next one that makes a mirror
-//! in the same folder.
+//! in the same folder. That is the folder of the state, which a run makes before it reads; what only looks at a store that
+//! has none yet has its mirror among the temporary files.
 //!
 //! Policy: a mirror is whole or it is none. It is read when it is first needed, and anew once it was [`Mirror::expire`]d:
 //! before every plan. What is decided on it is checked against the points themselves before one is touched, see
@@ -14,7 +15,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rusqlite::Connection;
 use rustix::fs::{Access, FlockOperation};
@@ -47,11 +48,19 @@ const SCHEMA: &str =
 #[derive(Debug)]
 pub(super) struct Mirror {
     points: config::Qdrant,
+    /// The folder of the state of the store.
+    state: PathBuf,
+    place: OnceLock<Place>,
+    stop: Stop,
+    held: Mutex<Held>,
+}
+
+/// Where a mirror is.
+#[derive(Debug)]
+struct Place {
     folder: PathBuf,
     /// Whether the folder is beside the state of the store, where nobody else cleans up.
     is_beside: bool,
-    stop: Stop,
-    held: Mutex<Held>,
 }
 
 /// What there is of a mirror.
@@ -79,29 +88,38 @@ pub(super) fn empty() -> rusqlite::Result<Connection> {
 }
 
 impl Mirror {
-    /// A mirror of the points of a store, beside its state where that can be written. Nothing is made or read yet; it is
-    /// read until a stop is requested.
+    /// A mirror of the points of a store. Nothing is made or read yet; it is read until a stop is requested.
     pub(super) fn new(rows: &config::Rows, stop: &Stop) -> Option<Self> {
         let points = rows.points.as_deref()?;
-        let beside = durable::folder_of(Path::new(&rows.path));
-        let is_beside = rustix::fs::access(beside, Access::WRITE_OK | Access::EXEC_OK).is_ok();
-        let base = if is_beside {
-            beside.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
         Some(Self {
             points: points.clone(),
-            folder: base.join(format!("{PREFIX}{}", Uuid::now_v7())),
-            is_beside,
+            state: durable::folder_of(Path::new(&rows.path)).to_owned(),
+            place: OnceLock::new(),
             stop: stop.clone(),
             held: Mutex::default(),
         })
     }
 
-    /// Where the database is, once it was read.
+    /// Where the database is, once it was read: beside the state of the store, if that can be written when this is first
+    /// asked.
     pub(super) fn path(&self) -> PathBuf {
-        self.folder.join(DATABASE)
+        self.place().folder.join(DATABASE)
+    }
+
+    fn place(&self) -> &Place {
+        self.place.get_or_init(|| {
+            let access = Access::WRITE_OK | Access::EXEC_OK;
+            let is_beside = rustix::fs::access(&self.state, access).is_ok();
+            let base = if is_beside {
+                self.state.clone()
+            } else {
+                std::env::temp_dir()
+            };
+            Place {
+                folder: base.join(format!("{PREFIX}{}", Uuid::now_v7())),
+                is_beside,
+            }
+        })
     }
 
     /// Lets the next reader read the points anew.
@@ -123,9 +141,9 @@ impl Mirror {
             held.lock = Some(self.make_folder()?);
         }
         durable::remove_if_there(&self.path()).map_err(RowError::io(self.doing("remove")))?;
-        self.fill(&self.folder.join(FRESH))?;
-        fs::rename(self.folder.join(FRESH), self.path())
-            .map_err(RowError::io(self.doing("name")))?;
+        let fresh = self.place().folder.join(FRESH);
+        self.fill(&fresh)?;
+        fs::rename(&fresh, self.path()).map_err(RowError::io(self.doing("name")))?;
         held.is_read = true;
         Ok(())
     }
@@ -142,7 +160,7 @@ impl Mirror {
     fn doing(&self, verb: &str) -> String {
         format!(
             "{verb} the mirror of the points in {}",
-            self.folder.display()
+            self.place().folder.display()
         )
     }
 
@@ -150,22 +168,23 @@ impl Mirror {
     /// no lock yet looks like one that was left.
     fn make_folder(&self) -> Result<File, RowError> {
         let failed = || RowError::io(self.doing("make"));
-        let base = durable::folder_of(&self.folder);
+        let Place { folder, is_beside } = self.place();
+        let base = durable::folder_of(folder);
         let gate = File::open(base).map_err(failed())?;
-        if self.is_beside {
+        if *is_beside {
             rustix::fs::flock(&gate, FlockOperation::LockExclusive)
                 .map_err(|error| failed()(error.into()))?;
             sweep(base).map_err(failed())?;
         }
         DirBuilder::new()
             .mode(0o700)
-            .create(&self.folder)
+            .create(folder)
             .map_err(failed())?;
         let lock = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(self.folder.join(LOCK))
+            .open(folder.join(LOCK))
             .map_err(failed())?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed()(error.into()))?;
@@ -201,9 +220,9 @@ impl Mirror {
 impl Drop for Mirror {
     fn drop(&mut self) {
         if self.held().lock.is_some()
-            && let Err(error) = fs::remove_dir_all(&self.folder)
+            && let Err(error) = fs::remove_dir_all(&self.place().folder)
         {
-            tracing::warn!(folder = %self.folder.display(), %error, "a mirror of points was left behind");
+            tracing::warn!(folder = %self.place().folder.display(), %error, "a mirror of points was left behind");
         }
     }
 }

@@ -116,7 +116,9 @@ impl RowStore {
         self.mirror.as_ref()?;
         let empty = || {
             let conn = mirror::empty().map_err(RowError::sqlite("make an empty mirror"))?;
-            self.reader_of_copy(conn, &self.main())?.explain()
+            // Not the partition of the mirror: where that is is not decided before there is a state.
+            let partition = main_at(PathBuf::from(&self.rows.path));
+            self.reader_of_copy(conn, &partition)?.explain()
         };
         Some(empty())
     }
@@ -259,12 +261,16 @@ impl RowStore {
     #[must_use]
     pub fn main(&self) -> Partition {
         let mirror = self.mirror.as_ref().map(|mirror| mirror.path());
-        Partition {
-            name: MAIN.into(),
-            path: mirror.unwrap_or_else(|| PathBuf::from(&self.rows.path)),
-            tenant: None,
-            twin: None,
-        }
+        main_at(mirror.unwrap_or_else(|| PathBuf::from(&self.rows.path)))
+    }
+}
+
+fn main_at(path: PathBuf) -> Partition {
+    Partition {
+        name: MAIN.into(),
+        path,
+        tenant: None,
+        twin: None,
     }
 }
 
