@@ -1,13 +1,13 @@
 //! Which language a text is in: the one whose function words it uses most.
 
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::lexicon::LEXICONS;
 use super::token::{Kind, Token};
+use super::words::WordSet;
 
 /// Everyday words of languages that have no lexicon, so that their texts are not taken for one that has.
-static FOREIGN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+static FOREIGN: LazyLock<WordSet<&str>> = LazyLock::new(|| {
     include_str!("lexicon/foreign.txt")
         .split_whitespace()
         .collect()

@@ -14,13 +14,18 @@
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
+use std::thread;
 
 use rust_stemmers::{Algorithm, Stemmer};
 use sha2::{Digest as _, Sha256};
 
 use super::fold::{fold, hash32};
+use super::stems::Stems;
+use super::token::Token;
 use super::units::{self, UnitId};
 use super::wording::Rewording;
+use super::words::{KeyMap, WordMap};
+use crate::panics::joined;
 use raw::{Raw, RawNegators, RawTime};
 
 mod raw;
@@ -52,14 +57,12 @@ pub fn edition() -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Every lexicon, in the order of [`FILES`].
+/// Every lexicon, in the order of [`FILES`]; each is read by a thread of its own, for whoever is first waits for all.
 pub(crate) static LEXICONS: LazyLock<Vec<Lexicon>> = LazyLock::new(|| {
-    let mut lexicons: Vec<Lexicon> = FILES
-        .iter()
-        .map(|(code, text)| Lexicon::read(code, text))
-        .collect();
-    lexicons[0].add_wordnet();
-    lexicons
+    thread::scope(|scope| {
+        let readers = FILES.map(|(code, text)| scope.spawn(move || Lexicon::read(code, text)));
+        readers.into_iter().map(joined).collect()
+    })
 });
 
 /// How a negator reaches.
@@ -150,11 +153,12 @@ pub(crate) struct Lexicon {
     pub(crate) code: &'static str,
     pub(crate) decimal: char,
     stemmer: Stemmer,
-    entries: HashMap<String, Entry>,
-    relations: HashMap<u32, Relations>,
-    phrases: HashMap<u32, Vec<Phrase>>,
+    stems: Stems,
+    entries: WordMap<Entry>,
+    relations: KeyMap<Relations>,
+    phrases: KeyMap<Vec<Phrase>>,
     pub(crate) ordinal_suffixes: Vec<String>,
-    pub(crate) suffixes: HashMap<String, String>,
+    pub(crate) suffixes: WordMap<String>,
     pub(crate) implied: Vec<u32>,
     pub(crate) rewording: Rewording,
 }
@@ -182,11 +186,12 @@ impl Lexicon {
             code,
             decimal: raw.decimal.chars().next().unwrap_or('.'),
             stemmer: Stemmer::create(algorithm(code, &raw.stemmer)),
-            entries: HashMap::new(),
-            relations: HashMap::new(),
-            phrases: HashMap::new(),
+            stems: Stems::default(),
+            entries: WordMap::default(),
+            relations: KeyMap::default(),
+            phrases: KeyMap::default(),
             ordinal_suffixes: list(&raw.ordinals.suffixes),
-            suffixes: raw.suffixes.clone(),
+            suffixes: raw.suffixes.clone().into_iter().collect(),
             implied: Vec::new(),
             rewording: Rewording::read(&raw.rewording),
         };
@@ -196,6 +201,9 @@ impl Lexicon {
         lexicon.read_numbers(&raw);
         lexicon.read_times(&raw.time);
         lexicon.read_relations(&raw);
+        if code == "en" {
+            lexicon.add_wordnet();
+        }
         lexicon
     }
 
@@ -415,6 +423,12 @@ impl Lexicon {
             }
         }
         key
+    }
+
+    /// The keys of folded words, each stemmed once.
+    pub(crate) fn keys(&self, tokens: &[Token]) -> Vec<u32> {
+        let words = tokens.iter().map(|token| token.fold.as_str());
+        self.stems.keys(words, |word| self.key(word))
     }
 
     /// The key of a folded word: that of its stem.

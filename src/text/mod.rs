@@ -26,9 +26,11 @@ mod negation;
 mod quantity;
 mod reader;
 mod signs;
+mod stems;
 mod token;
 mod units;
 mod wording;
+mod words;
 
 pub use analysis::Analysis;
 pub use compare::{Comparison, Context, Disagreements, Frequencies, Possible};

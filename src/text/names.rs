@@ -3,13 +3,13 @@
 //! Policy: a first word of a sentence counts only if its language does not know it as a word; taking a word for a name
 //! costs a merge, overlooking one may cost a memory.
 
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::lexicon::Lexicon;
 use super::token::{Case, Token};
+use super::words::WordSet;
 
-static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+static KNOWN: LazyLock<WordSet<&str>> = LazyLock::new(|| {
     include_str!("lexicon/names.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))

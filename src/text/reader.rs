@@ -72,11 +72,7 @@ impl Reader {
     }
 
     fn read_all(&mut self) {
-        let keys: Vec<u32> = self
-            .tokens
-            .iter()
-            .map(|token| self.lexicon.key(&token.fold))
-            .collect();
+        let keys = self.lexicon.keys(&self.tokens);
         let mut at = 0;
         while at < self.tokens.len() {
             let used = self

@@ -137,10 +137,11 @@ impl Cutter {
 
     fn push(&mut self, kind: Kind, text: &str) {
         let folded = fold(text);
-        let lowered = lower(text);
+        // What is ASCII has no accents.
+        let lowered = (!text.is_ascii()).then(|| lower(text));
         self.tokens.push(Token {
             kind,
-            accented: (lowered != folded).then_some(lowered),
+            accented: lowered.filter(|lowered| *lowered != folded),
             fold: folded,
             case: case(text),
             ends: Ends::Nothing,

@@ -8,7 +8,6 @@
 //! Policy: only what means the same wherever it stands is exchanged. Names, codes and figures never are, nothing is
 //! reordered but that apposition, and where a comma may part a list, none is seen.
 
-use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -18,6 +17,7 @@ use super::fold::{fold, hash, hash32};
 use super::lexicon::Lexicon;
 use super::names;
 use super::token::{Case, Ends, Kind, Token};
+use super::words::{WordMap, WordSet};
 
 /// The table `[rewording]` of a lexicon.
 #[derive(Deserialize)]
@@ -36,11 +36,11 @@ pub(crate) struct RawRewording {
 /// What a language can say in several ways.
 #[derive(Debug)]
 pub(crate) struct Rewording {
-    dropped: HashSet<String>,
-    of: HashSet<String>,
-    verbs: HashSet<String>,
+    dropped: WordSet<String>,
+    of: WordSet<String>,
+    verbs: WordSet<String>,
     /// By first word, the longest first.
-    phrases: BTreeMap<String, Vec<Phrase>>,
+    phrases: WordMap<Vec<Phrase>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ const SHORT: usize = 3;
 impl Rewording {
     pub(crate) fn read(raw: &RawRewording) -> Self {
         let set = |words: &str| words.split_whitespace().map(fold).collect();
-        let mut phrases: BTreeMap<String, Vec<Phrase>> = BTreeMap::new();
+        let mut phrases: WordMap<Vec<Phrase>> = WordMap::default();
         for (line, same) in raw.same.trim().lines().enumerate() {
             for phrase in same.split_whitespace() {
                 let mut words = phrase.split('_').map(fold);
@@ -67,9 +67,9 @@ impl Rewording {
                     .push(Phrase { rest, line });
             }
         }
-        for known in phrases.values_mut() {
-            known.sort_by_key(|phrase| std::cmp::Reverse(phrase.rest.len()));
-        }
+        phrases
+            .values_mut()
+            .for_each(|known| known.sort_by_key(|phrase| std::cmp::Reverse(phrase.rest.len())));
         Self {
             dropped: set(&raw.dropped),
             of: set(&raw.of),
@@ -81,8 +81,9 @@ impl Rewording {
     /// Every line, its phrases spelt with spaces.
     #[cfg(test)]
     pub(crate) fn lines(&self) -> Vec<Vec<String>> {
-        let mut lines = BTreeMap::<usize, Vec<String>>::new();
-        for (first, phrases) in &self.phrases {
+        let phrases: std::collections::BTreeMap<_, _> = self.phrases.iter().collect();
+        let mut lines = std::collections::BTreeMap::<usize, Vec<String>>::new();
+        for (first, phrases) in phrases {
             for Phrase { rest, line } in phrases {
                 let mut words = vec![first.clone()];
                 words.extend(rest.iter().cloned());
