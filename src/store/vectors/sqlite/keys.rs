@@ -30,15 +30,24 @@ pub(super) fn spellings(id: &PointId) -> Vec<SqlValue> {
             .into_iter()
             .chain([text(id.to_string())])
             .collect(),
-        PointId::Uuid(id) => vec![
-            text(format!("{id}")),
-            text(format!("{:x}", id.simple())),
-            text(format!("{:X}", id.hyphenated())),
-            text(format!("{:X}", id.simple())),
-            SqlValue::Blob(id.as_bytes().to_vec()),
-        ],
+        PointId::Uuid(id) => spellings_in(id, &[true; FORMS.len()]),
         PointId::Text(id) => vec![text(id.to_string())],
     }
+}
+
+/// The forms of a UUID that are looked up.
+const FORMS: [fn(&Uuid) -> SqlValue; 5] = [
+    |id| SqlValue::Text(format!("{:x}", id.hyphenated()).into_bytes()),
+    |id| SqlValue::Text(format!("{:x}", id.simple()).into_bytes()),
+    |id| SqlValue::Text(format!("{:X}", id.hyphenated()).into_bytes()),
+    |id| SqlValue::Text(format!("{:X}", id.simple()).into_bytes()),
+    |id| SqlValue::Blob(id.as_bytes().to_vec()),
+];
+
+/// The same for a UUID, in those of its forms only that are in use, see [`forms`].
+pub(super) fn spellings_in(id: &Uuid, in_use: &[bool]) -> Vec<SqlValue> {
+    let forms = FORMS.iter().zip(in_use).filter(|(_, in_use)| **in_use);
+    forms.map(|(spelling, _)| spelling(id)).collect()
 }
 
 /// The forms of a UUID that [`spellings`] lists, as aggregates over the quoted column of the key: whether the table has

@@ -1,10 +1,12 @@
 //! Finding the rows of point ids.
 //!
-//! Mechanics: with an index on the id, each id is looked up under the spellings that the table has keys of, and
-//! under the irregular ones that one look at every key has found. Without an index, one look at
-//! every key answers for all ids.
+//! Mechanics: with an index on the id, ids are looked up, many in one statement, under the spellings that the table has keys
+//! of, and under the irregular ones that one look at every key has found. Without an index, one look at every key answers
+//! for all ids.
 
 use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::Row;
 
 use crate::memory::PointId;
 use crate::store::composite;
@@ -13,6 +15,9 @@ use crate::store::vectors::VectorError;
 
 use super::schema::Table;
 use super::{SqliteVectors, failed, keys, values};
+
+/// Ids that one statement looks up.
+const AT_ONCE: usize = 100;
 
 /// The rows of some ids.
 pub(super) struct Found {
@@ -62,78 +67,94 @@ impl SqliteVectors {
     }
 
     fn locate_by_index(&self, ids: &BTreeSet<PointId>) -> Result<Vec<Located>, VectorError> {
-        let _snapshot = self.read_transaction()?;
         let mut located = Vec::with_capacity(ids.len());
-        for id in ids {
-            self.check_stop()?;
-            self.locate_one(id, &mut located)?;
-        }
+        self.look_up(ids, &self.table.key_list(), &mut |id, row| {
+            located.push(Located {
+                id: id.clone(),
+                raw: row.get_ref(0)?.into(),
+                key: values(row, 1..=self.table.key.len())?,
+            });
+            Ok(())
+        })?;
         Ok(located)
     }
 
-    fn locate_one(&self, id: &PointId, located: &mut Vec<Located>) -> Result<(), VectorError> {
-        let mut spellings = keys::spellings(id);
-        if !self.table.id_parts.is_empty() {
-            spellings.truncate(1);
-            return self.locate_spellings(id, &spellings, located);
-        }
-        if matches!(id, PointId::Uuid(_)) && !self.putting_back.get() {
-            let mut in_use = self.forms()?.iter();
-            spellings.retain(|_| in_use.next().copied().unwrap_or(true));
-        }
-        let spellings = match (self.table.id_is_rowid, id) {
-            (true, PointId::Number(_)) => &spellings[..spellings.len() - 1],
-            (true, _) => return Ok(()),
-            (false, _) => &spellings[..],
-        };
-        self.locate_spellings(id, spellings, located)?;
-        if matches!(id, PointId::Uuid(_))
-            && let Some(spellings) = self.irregular()?.get(id)
-        {
-            self.locate_spellings(id, spellings, located)?;
-        }
-        Ok(())
-    }
-
-    fn locate_spellings(
+    /// Shows every row of `ids`, in one look at the table: its id, then the columns of `list`. There is an index on the id.
+    pub(super) fn look_up(
         &self,
-        id: &PointId,
-        spellings: &[SqlValue],
-        located: &mut Vec<Located>,
+        ids: &BTreeSet<PointId>,
+        list: &str,
+        visit: &mut dyn FnMut(&PointId, &Row<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), VectorError> {
-        if spellings.is_empty() {
-            return Ok(());
-        }
-        let condition = if self.table.id_parts.is_empty() {
-            let marks = vec!["?"; spellings.len()].join(", ");
-            format!("{} IN ({marks})", self.table.id)
-        } else {
-            composite::is_array(&self.table.id_parts, 1)
-        };
-        let sql = self.locate_sql(&format!("WHERE {condition}"));
-        let mut search = || {
+        let _snapshot = self.read_transaction()?;
+        let Table { name, id, .. } = &self.table;
+        let mut search = |condition: &str, keys: &[SqlValue]| {
+            let sql = format!("SELECT {id}, {list} FROM {name} WHERE {condition}");
             let mut statement = self.connection.prepare_cached(&sql)?;
-            let mut rows = statement.query(rusqlite::params_from_iter(spellings))?;
+            let mut rows = statement.query(rusqlite::params_from_iter(keys))?;
             while let Some(row) = rows.next()? {
                 // The comparison of SQLite may be laxer than ours (affinity, collation).
-                if keys::point_id(row.get_ref(0)?).as_ref() == Some(id) {
-                    located.push(Located {
-                        id: id.clone(),
-                        raw: row.get_ref(0)?.into(),
-                        key: values(row, 1..=self.table.key.len())?,
-                    });
+                let id = keys::point_id(row.get_ref(0)?);
+                if let Some(id) = id.filter(|id| ids.contains(id)) {
+                    visit(&id, row)?;
                 }
             }
             Ok(())
         };
-        search().map_err(failed("look up points"))
+        let doing = failed("look up points");
+        if !self.table.id_parts.is_empty() {
+            let condition = composite::is_array(&self.table.id_parts, 1);
+            for id in ids {
+                self.check_stop()?;
+                let spelling = keys::spellings(id).swap_remove(0);
+                search(&condition, &[spelling]).map_err(&doing)?;
+            }
+            return Ok(());
+        }
+        let ids: Vec<&PointId> = ids.iter().collect();
+        for ids in ids.chunks(AT_ONCE) {
+            self.check_stop()?;
+            let mut keys = Vec::with_capacity(ids.len());
+            for id in ids {
+                self.spell(id, &mut keys)?;
+            }
+            if !keys.is_empty() {
+                let marks = vec!["?"; keys.len()].join(", ");
+                search(&format!("{id} IN ({marks})"), &keys).map_err(&doing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds every key that an id may be found under.
+    fn spell(&self, id: &PointId, keys: &mut Vec<SqlValue>) -> Result<(), VectorError> {
+        let is_rowid = self.table.id_is_rowid;
+        match id {
+            PointId::Number(_) => {
+                let integers = |key: &SqlValue| !is_rowid || matches!(key, SqlValue::Integer(_));
+                keys.extend(keys::spellings(id).into_iter().filter(integers));
+            }
+            _ if is_rowid => {}
+            PointId::Text(_) => keys.extend(keys::spellings(id)),
+            PointId::Uuid(uuid) => {
+                if self.putting_back.get() {
+                    keys.extend(keys::spellings(id));
+                } else {
+                    keys.extend(keys::spellings_in(uuid, self.forms()?));
+                }
+                keys.extend(self.irregular()?.get(id).into_iter().flatten().cloned());
+            }
+        }
+        Ok(())
     }
 
     /// Without an index on the id, one look at every key answers for all of `ids`.
     fn locate_by_scan(&self, ids: &BTreeSet<PointId>) -> Result<Vec<Located>, VectorError> {
         let search = || {
             let mut located = Vec::new();
-            let mut statement = self.connection.prepare_cached(&self.locate_sql(""))?;
+            let Table { name, id, .. } = &self.table;
+            let sql = format!("SELECT {id}, {} FROM {name}", self.table.key_list());
+            let mut statement = self.connection.prepare_cached(&sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 if let Some(id) = keys::point_id(row.get_ref(0)?)
@@ -149,14 +170,6 @@ impl SqliteVectors {
             Ok(located)
         };
         search().map_err(failed("look up points"))
-    }
-
-    fn locate_sql(&self, condition: &str) -> String {
-        let Table { name, id, .. } = &self.table;
-        format!(
-            "SELECT {id}, {} FROM {name} {condition}",
-            self.table.key_list()
-        )
     }
 
     /// Which forms of UUIDs the table has keys of: an agent writes one, and looking for the others would cost a page each.

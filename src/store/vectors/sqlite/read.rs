@@ -165,16 +165,32 @@ impl VectorReader for SqliteVectors {
 
     fn vectors(&self, ids: &[PointId]) -> Result<Vec<(PointId, Vec<f32>)>, VectorError> {
         self.check_stop()?;
-        let mut vectors = Vec::with_capacity(ids.len());
-        self.read_rows(ids, &self.table.vector, &mut |located, row| {
-            if let ValueRef::Blob(bytes) = row.get_ref(0).map_err(failed("read a vector"))?
-                && let Some(vector) = floats(bytes)
-            {
-                vectors.push((located.id.clone(), vector));
-            }
-            Ok(())
-        })?;
-        Ok(vectors)
+        let mut found: Vec<(PointId, Option<Vec<f32>>)> = Vec::with_capacity(ids.len());
+        let vector = |value: ValueRef<'_>| value.as_blob().ok().and_then(floats);
+        if self.table.id_indexed {
+            let ids: BTreeSet<PointId> = ids.iter().cloned().collect();
+            self.look_up(&ids, &self.table.vector, &mut |id, row| {
+                found.push((id.clone(), vector(row.get_ref(1)?)));
+                Ok(())
+            })?;
+        } else {
+            self.read_rows(ids, &self.table.vector, &mut |located, row| {
+                let value = row.get_ref(0).map_err(failed("read a vector"))?;
+                found.push((located.id.clone(), vector(value)));
+                Ok(())
+            })?;
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let ambiguous: BTreeSet<PointId> = found
+            .windows(2)
+            .filter(|two| two[0].0 == two[1].0)
+            .map(|two| two[0].0.clone())
+            .collect();
+        found.retain(|(id, _)| !ambiguous.contains(id));
+        let vectors = found.into_iter();
+        Ok(vectors
+            .filter_map(|(id, vector)| Some((id, vector?)))
+            .collect())
     }
 
     fn capture(&self, ids: &[PointId]) -> Result<Captured, VectorError> {
