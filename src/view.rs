@@ -159,6 +159,22 @@ impl<'a> View<'a> {
             .map(|vectors| vectors as &dyn VectorReader)
     }
 
+    /// How alike two random memories look, as `measure` finds it; measured once in a run, so that all its passes judge by
+    /// the same. `None` for a store without vectors, or with too few to tell.
+    ///
+    /// # Errors
+    ///
+    /// When the vector store cannot be read.
+    pub fn background(
+        &self,
+        measure: impl FnOnce(&dyn VectorReader) -> Result<Option<f64>, VectorError>,
+    ) -> Result<Option<f64>, VectorError> {
+        match self.vectors() {
+            Some(store) => self.stores.background(|| measure(store)),
+            None => Ok(None),
+        }
+    }
+
     /// The points that list memories; `None` where the store has none, or not yet.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::config;
 use crate::error::Failure;
@@ -74,6 +74,8 @@ pub struct Stores {
     pub vectors: Option<Box<dyn VectorStore>>,
     /// The points that list the memories; `None` for a store without.
     linked: Option<Linked>,
+    /// How alike two random memories look, once that was measured.
+    background: OnceLock<Option<f64>>,
     /// Where hypnos keeps its own files about it.
     pub state: StateDir,
 }
@@ -122,6 +124,7 @@ impl Stores {
             rows,
             vectors,
             linked: Linked::new(config, stop),
+            background: OnceLock::new(),
             state,
         })
     }
@@ -136,6 +139,7 @@ impl Stores {
             rows: RowStore::new(&config.rows),
             vectors: None,
             linked: None,
+            background: OnceLock::new(),
             state: StateDir::new(state_dir, &config.name),
         }
     }
@@ -151,6 +155,23 @@ impl Stores {
         if let Some(linked) = &self.linked {
             linked.expire();
         }
+    }
+
+    /// How alike two random memories look, as it is measured first: whoever judges by it while the stores are open judges
+    /// by the same, whatever goes meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be measured; then it is measured when it is asked for again.
+    pub fn background(
+        &self,
+        measure: impl FnOnce() -> Result<Option<f64>, VectorError>,
+    ) -> Result<Option<f64>, VectorError> {
+        if let Some(background) = self.background.get() {
+            return Ok(*background);
+        }
+        let background = measure()?;
+        Ok(*self.background.get_or_init(|| background))
     }
 
     /// The points that list memories; `None` where the store has none, or not yet.

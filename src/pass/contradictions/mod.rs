@@ -67,7 +67,7 @@ impl Pass for Contradictions {
             plan.degraded.push(why.to_owned());
         }
         let mut queue = Queue::read(view.state()?.as_ref())?;
-        let scale = Scale::of(view.vectors());
+        let scale = Scale::of(view);
         view.each_reader(cx, &mut plan, |plan, partition, reader| {
             let search = Search {
                 view,

@@ -84,7 +84,7 @@ impl Pass for Duplicates {
 fn levels(view: &View<'_>, plan: &mut Plan) -> Result<Levels, PassError> {
     let settings = &view.config().passes.duplicates;
     let (cluster_at, merge_at) = (settings.cluster_at.get(), settings.merge_at.get());
-    let Some(vectors) = view.vectors() else {
+    if view.vectors().is_none() {
         plan.degraded
             .push("the store has no vectors: only equal texts are found".to_owned());
         return Ok(Levels {
@@ -92,8 +92,8 @@ fn levels(view: &View<'_>, plan: &mut Plan) -> Result<Levels, PassError> {
             cluster_at,
             merge_at,
         });
-    };
-    let background = sample::background_of(vectors)?;
+    }
+    let background = view.background(sample::background_of)?;
     let effective = |threshold| match background {
         Some(background) => background::effective(threshold, rounded(background)),
         None => threshold,
