@@ -9,7 +9,7 @@ use crate::panics::joined;
 /// Vectors from which on one core takes longer to compare them than another one to join in.
 const WORTH: usize = 1024;
 /// Items that a thread takes at a time.
-const SHARE: usize = 64;
+const SHARE: usize = 16;
 
 /// Runs `work` on so many threads, this one among them, and returns what each brought.
 pub(super) fn run<R: Send>(threads: NonZeroUsize, work: impl Fn() -> R + Sync) -> Vec<R> {
