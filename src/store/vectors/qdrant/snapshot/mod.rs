@@ -26,6 +26,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,6 +34,7 @@ use ureq::http::Method;
 
 use crate::clock::Timestamp;
 use crate::config;
+use crate::panics::joined;
 use crate::stop::Stop;
 use crate::store::copies::{
     CopiedFile, CopiedPoints, CopyError, Count, Keep, PointCopies, Switched, count_points,
@@ -101,6 +103,9 @@ pub struct QdrantCopies {
     server: Server,
     stop: Stop,
 }
+
+/// Files that nodes keep of what was uploaded to them, by name.
+type Uploads = Vec<(Server, String)>;
 
 /// What is recorded of the place beside the points: for a person, and to find the nodes again.
 #[derive(Debug, Serialize, Deserialize)]
@@ -239,13 +244,15 @@ impl QdrantCopies {
         folder: &Path,
     ) -> Result<(Vec<CopiedFile>, Count), CopyError> {
         let mut files = Vec::new();
-        let counted = self.counted(|twin| {
+        let counted = self.counted(|twin, uploads| {
             for (index, (server, node)) in self.sources(nodes)?.into_iter().enumerate() {
                 let name = format!("points-{index}.snapshot");
+                let upload = upload_name(VERIFY, index);
+                uploads.push((server.clone(), upload.clone()));
                 let twin = Twin {
                     server: &server,
                     collection: twin,
-                    name: &upload_name(VERIFY, index),
+                    name: &upload,
                 };
                 let file = server.copy(collection, folder, &name, &twin)?;
                 files.push((CopiedFile { node, ..file }, server));
@@ -317,14 +324,27 @@ impl QdrantCopies {
         }
     }
 
-    /// Counts what `put` puts into a temporary collection.
-    fn counted(&self, put: impl FnOnce(&str) -> Result<(), CopyError>) -> Result<Count, CopyError> {
+    /// Counts what `put` puts into a temporary collection. What it says that a node keeps of an upload goes meanwhile.
+    fn counted(
+        &self,
+        put: impl FnOnce(&str, &mut Uploads) -> Result<(), CopyError>,
+    ) -> Result<Count, CopyError> {
         let name = self.name_of(VERIFY);
         // A killed run may have left one.
         self.remove(&name)?;
-        let counted = put(&name).and_then(|()| self.count_in(&name));
+        let mut uploads = Uploads::new();
+        let is_put = put(&name, &mut uploads);
+        let (counted, tidied) = thread::scope(|scope| {
+            let tidied = scope.spawn(|| {
+                let mut uploads = uploads.iter();
+                uploads.try_for_each(|(server, upload)| server.remove_snapshot(&name, upload))
+            });
+            let counted = is_put.and_then(|()| self.count_in(&name));
+            (counted, joined(tidied))
+        });
         let removed = self.remove(&name);
         let count = counted?;
+        tidied?;
         removed?;
         Ok(count)
     }
@@ -372,7 +392,7 @@ impl PointCopies for QdrantCopies {
 
     fn recount(&self, folder: &Path, copy: &CopiedPoints) -> Result<Count, CopyError> {
         let nodes = nodes_in(copy)?;
-        self.counted(|name| self.put(folder, &copy.files, &nodes, name, VERIFY))
+        self.counted(|name, _| self.put(folder, &copy.files, &nodes, name, VERIFY))
     }
 
     fn is_current(

@@ -185,7 +185,7 @@ impl Server {
     }
 
     /// Has a snapshot made, copies it to a new file of `folder`, recovers `twin` from what comes, as it comes, and removes
-    /// the server's copy.
+    /// the server's copy. What it keeps of the upload stays for the caller to remove, where there is a twin then.
     pub(super) fn copy(
         &self,
         collection: &str,
@@ -305,7 +305,7 @@ impl Server {
     }
 
     /// Removes a snapshot from the server. That there is none is no error.
-    fn remove_snapshot(&self, collection: &str, name: &str) -> Result<(), VectorError> {
+    pub(super) fn remove_snapshot(&self, collection: &str, name: &str) -> Result<(), VectorError> {
         let path = snapshot_path(collection, name);
         let ask = Ask {
             method: Method::DELETE,
@@ -377,7 +377,7 @@ impl Server {
                 bytes: made.size,
                 sha256: made.checksum.as_deref(),
             };
-            let recovered = twin.server.recover(twin.collection, upload);
+            let recovered = twin.server.upload(twin.collection, upload);
             match (tee.outcome(), recovered) {
                 (Some(Err(error)), _) => Err(error),
                 (_, Err(error)) => Err(error.into()),
