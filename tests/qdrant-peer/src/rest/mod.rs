@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -52,15 +52,15 @@ async fn answer(State(rest): State<Rest>, request: Request) -> Response {
     if let Err(refused) = rest.gate.enter(method, &parts.headers).await {
         return failure(&refused);
     }
-    let answer = match to_bytes(body, usize::MAX).await {
-        Ok(body) => {
+    let answer = match Received::read(&rest.store, &call, body).await {
+        Ok(received) => {
             let store = Arc::clone(&rest.store);
-            tokio::task::spawn_blocking(move || act(&store, &call, &body))
+            tokio::task::spawn_blocking(move || act(&store, &call, received))
                 .await
                 .map_err(internal)
                 .flatten()
         }
-        Err(broken) => Err(bad_request(broken)),
+        Err(broken) => Err(broken),
     };
     match rest.gate.leave(method).and(answer) {
         Ok(response) => response,
@@ -68,7 +68,27 @@ async fn answer(State(rest): State<Rest>, request: Request) -> Response {
     }
 }
 
-fn act(store: &Store, call: &Call, body: &[u8]) -> Answer<Response> {
+/// What came with a request.
+enum Received {
+    Bytes(Bytes),
+    Form(form::Part),
+}
+
+impl Received {
+    async fn read(store: &Store, call: &Call, body: Body) -> Answer<Self> {
+        if call.kind == Kind::UploadSnapshot {
+            return snapshots::receive(store, call, body).await.map(Self::Form);
+        }
+        let bytes = to_bytes(body, usize::MAX).await;
+        bytes.map(Self::Bytes).map_err(bad_request)
+    }
+}
+
+fn act(store: &Store, call: &Call, received: Received) -> Answer<Response> {
+    let body = match received {
+        Received::Form(part) => return Ok(done(&snapshots::upload(store, call, part)?)),
+        Received::Bytes(body) => body,
+    };
     if call.kind == Kind::DownloadSnapshot {
         let path = store.snapshot_path(&call.collection, &call.snapshot)?;
         return download::response(&path, store.faults.damage());
@@ -87,19 +107,23 @@ fn act(store: &Store, call: &Call, body: &[u8]) -> Answer<Response> {
         Kind::GetCollection => collections::get(store, &call.collection),
         Kind::DeleteCollection => store.delete(&call.collection).map(Value::from),
         Kind::ListAliases => Ok(collections::aliases(store, call.of_collection())),
-        Kind::UpdateAliases => collections::update_aliases(store, body),
+        Kind::UpdateAliases => collections::update_aliases(store, &body),
         Kind::CreateSnapshot => snapshots::create(store, &call.collection),
         Kind::ListSnapshots => snapshots::list(store, &call.collection),
         Kind::DeleteSnapshot => store
             .delete_snapshot(&call.collection, &call.snapshot)
             .map(|()| Value::from(true)),
-        Kind::RecoverSnapshot => snapshots::recover(store, &call.collection, body),
-        Kind::UploadSnapshot => snapshots::upload(store, call, body),
+        Kind::RecoverSnapshot => snapshots::recover(store, &call.collection, &body),
+        Kind::UploadSnapshot => unreachable!("comes as a form"),
     }?;
-    Ok(json_response(
+    Ok(done(&result))
+}
+
+fn done(result: &Value) -> Response {
+    json_response(
         StatusCode::OK,
         &json!({"result": result, "status": "ok", "time": 0.0}),
-    ))
+    )
 }
 
 fn failure(status: &Status) -> Response {

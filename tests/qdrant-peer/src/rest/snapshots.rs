@@ -1,14 +1,14 @@
 //! Snapshots and what is recovered from them.
 
-use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use axum::body::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::{decoded, form};
+use super::decoded;
+use super::form::{self, Part};
 use crate::error::{Answer, bad_request, internal, wrong_input};
 use crate::snapshots::{Snapshot, sha256};
 use crate::store::Store;
@@ -60,23 +60,24 @@ pub(super) fn recover(store: &Store, collection: &str, body: &[u8]) -> Answer<Va
     Ok(Value::from(true))
 }
 
-/// Keeps the uploaded file among the snapshots of the collection, as the server does, and recovers from it.
-pub(super) fn upload(store: &Store, call: &Call, body: &[u8]) -> Answer<Value> {
+/// Receives a file to recover from, as it comes.
+pub(super) async fn receive(store: &Store, call: &Call, body: Body) -> Answer<Part> {
     check_priority(call.query.get("priority").map(String::as_str))?;
-    let part = form::read(&call.content_type, body)?;
     let dir = store.snapshots_dir(&call.collection);
-    fs::create_dir_all(&dir).map_err(internal)?;
-    let mut received = tempfile::NamedTempFile::new_in(&dir).map_err(internal)?;
-    received.write_all(part.contents).map_err(internal)?;
+    form::receive(&call.content_type, body, &dir).await
+}
+
+/// Keeps the uploaded file among the snapshots of the collection, as the server does, and recovers from it.
+pub(super) fn upload(store: &Store, call: &Call, part: Part) -> Answer<Value> {
     check_sum(
-        received.path(),
+        part.contents.path(),
         call.query.get("checksum").map(String::as_str),
     )?;
     let name = Path::new(&part.file_name)
         .file_name()
         .ok_or_else(|| bad_request("the uploaded file has no name"))?;
-    let path = dir.join(name);
-    received.persist(&path).map_err(internal)?;
+    let path = store.snapshots_dir(&call.collection).join(name);
+    part.contents.persist(&path).map_err(internal)?;
     store.recover(&call.collection, &path)?;
     Ok(Value::from(true))
 }
