@@ -8,6 +8,7 @@
 //! Policy: only what means the same wherever it stands is exchanged. Names, codes and figures never are, nothing is
 //! reordered but that apposition, and where a comma may part a list, none is seen.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -55,7 +56,7 @@ const SHORT: usize = 3;
 impl Rewording {
     pub(crate) fn read(raw: &RawRewording) -> Self {
         let set = |words: &str| words.split_whitespace().map(fold).collect();
-        let mut phrases: WordMap<Vec<Phrase>> = WordMap::default();
+        let mut phrases: BTreeMap<String, Vec<Phrase>> = BTreeMap::new();
         for (line, same) in raw.same.trim().lines().enumerate() {
             for phrase in same.split_whitespace() {
                 let mut words = phrase.split('_').map(fold);
@@ -67,22 +68,22 @@ impl Rewording {
                     .push(Phrase { rest, line });
             }
         }
-        phrases
-            .values_mut()
-            .for_each(|known| known.sort_by_key(|phrase| std::cmp::Reverse(phrase.rest.len())));
+        for known in phrases.values_mut() {
+            known.sort_by_key(|phrase| std::cmp::Reverse(phrase.rest.len()));
+        }
         Self {
             dropped: set(&raw.dropped),
             of: set(&raw.of),
             verbs: raw.verbs.split_whitespace().map(str::to_owned).collect(),
-            phrases,
+            phrases: phrases.into_iter().collect(),
         }
     }
 
     /// Every line, its phrases spelt with spaces.
     #[cfg(test)]
     pub(crate) fn lines(&self) -> Vec<Vec<String>> {
-        let phrases: std::collections::BTreeMap<_, _> = self.phrases.iter().collect();
-        let mut lines = std::collections::BTreeMap::<usize, Vec<String>>::new();
+        let phrases: BTreeMap<_, _> = self.phrases.iter().collect();
+        let mut lines = BTreeMap::<usize, Vec<String>>::new();
         for (first, phrases) in phrases {
             for Phrase { rest, line } in phrases {
                 let mut words = vec![first.clone()];

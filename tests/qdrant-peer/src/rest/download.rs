@@ -31,7 +31,7 @@ pub(super) fn response(path: &Path, damage: Option<Damage>) -> Answer<Response> 
         }
         Damage::Shorten(to) => {
             bytes.truncate(to);
-            return Ok(with_length(Body::from(bytes), whole.min(to)));
+            return Ok(with_length(Body::from(bytes), whole.min(to) as u64));
         }
         Damage::Cut(after) => {
             bytes.truncate(after);
@@ -44,7 +44,7 @@ pub(super) fn response(path: &Path, damage: Option<Damage>) -> Answer<Response> 
             Body::from_stream(begun.chain(tokio_stream::pending()))
         }
     };
-    Ok(with_length(body, whole))
+    Ok(with_length(body, whole as u64))
 }
 
 fn as_it_is_read(path: &Path) -> io::Result<Response> {
@@ -64,7 +64,7 @@ fn as_it_is_read(path: &Path) -> io::Result<Response> {
     ))
 }
 
-fn with_length(body: Body, length: impl ToString) -> Response {
+fn with_length(body: Body, length: u64) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, length.to_string()),
