@@ -36,6 +36,13 @@ impl Found {
     }
 }
 
+/// The ids that come more than once, of some in order.
+pub(super) fn repeated<'a>(ids: impl Iterator<Item = &'a PointId> + Clone) -> BTreeSet<PointId> {
+    let pairs = ids.clone().zip(ids.skip(1));
+    let same = pairs.filter(|(id, next)| id == next);
+    same.map(|(id, _)| id.clone()).collect()
+}
+
 /// One row of the table, found by the id of its point.
 pub(super) struct Located {
     pub(super) id: PointId,
@@ -57,11 +64,7 @@ impl SqliteVectors {
             self.locate_by_scan(&ids)?
         };
         rows.sort_by(|a, b| a.id.cmp(&b.id));
-        let ambiguous: BTreeSet<PointId> = rows
-            .windows(2)
-            .filter(|pair| pair[0].id == pair[1].id)
-            .map(|pair| pair[0].id.clone())
-            .collect();
+        let ambiguous = repeated(rows.iter().map(|row| &row.id));
         rows.retain(|row| !ambiguous.contains(&row.id));
         Ok(Found { rows, ambiguous })
     }
@@ -88,14 +91,14 @@ impl SqliteVectors {
     ) -> Result<(), VectorError> {
         let _snapshot = self.read_transaction()?;
         let Table { name, id, .. } = &self.table;
-        let mut search = |condition: &str, keys: &[SqlValue]| {
+        let mut search = |wanted: &[&PointId], condition: &str, keys: &[SqlValue]| {
             let sql = format!("SELECT {id}, {list} FROM {name} WHERE {condition}");
             let mut statement = self.connection.prepare_cached(&sql)?;
             let mut rows = statement.query(rusqlite::params_from_iter(keys))?;
             while let Some(row) = rows.next()? {
                 // The comparison of SQLite may be laxer than ours (affinity, collation).
                 let id = keys::point_id(row.get_ref(0)?);
-                if let Some(id) = id.filter(|id| ids.contains(id)) {
+                if let Some(id) = id.filter(|id| wanted.binary_search(&id).is_ok()) {
                     visit(&id, row)?;
                 }
             }
@@ -107,20 +110,20 @@ impl SqliteVectors {
             for id in ids {
                 self.check_stop()?;
                 let spelling = keys::spellings(id).swap_remove(0);
-                search(&condition, &[spelling]).map_err(&doing)?;
+                search(&[id], &condition, &[spelling]).map_err(&doing)?;
             }
             return Ok(());
         }
         let ids: Vec<&PointId> = ids.iter().collect();
-        for ids in ids.chunks(AT_ONCE) {
+        for wanted in ids.chunks(AT_ONCE) {
             self.check_stop()?;
-            let mut keys = Vec::with_capacity(ids.len());
-            for id in ids {
+            let mut keys = Vec::with_capacity(wanted.len());
+            for id in wanted {
                 self.spell(id, &mut keys)?;
             }
             if !keys.is_empty() {
                 let marks = vec!["?"; keys.len()].join(", ");
-                search(&format!("{id} IN ({marks})"), &keys).map_err(&doing)?;
+                search(wanted, &format!("{id} IN ({marks})"), &keys).map_err(&doing)?;
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::store::vectors::{
     Captured, Description, PointHead, Selector, VectorError, VectorReader, payload,
 };
 
-use super::locate::Located;
+use super::locate::{Located, repeated};
 use super::schema::{Table, path, quote};
 use super::{SqliteVectors, failed, keys, unsigned, values};
 
@@ -181,11 +181,7 @@ impl VectorReader for SqliteVectors {
             })?;
         }
         found.sort_by(|a, b| a.0.cmp(&b.0));
-        let ambiguous: BTreeSet<PointId> = found
-            .windows(2)
-            .filter(|two| two[0].0 == two[1].0)
-            .map(|two| two[0].0.clone())
-            .collect();
+        let ambiguous = repeated(found.iter().map(|(id, _)| id));
         found.retain(|(id, _)| !ambiguous.contains(id));
         let vectors = found.into_iter();
         Ok(vectors

@@ -26,6 +26,38 @@ fn vectors_are_read_exactly_or_left_out() {
     assert_eq!(ids(&store, Selector::All), numbers([1, 2, 7]));
 }
 
+/// Each is found by the statement of its own spelling and by that of the other one.
+#[test]
+fn ids_that_are_one_to_the_index_are_two_points() {
+    let world = World::new(
+        "CREATE TABLE points(id TEXT COLLATE NOCASE, namespace TEXT, vector BLOB, payload TEXT);
+         CREATE INDEX by_id ON points(id);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120)
+         INSERT INTO points(id, vector) SELECT 'K' || i, x'0000803f' FROM n
+                              UNION ALL SELECT 'k' || i, x'00000040' FROM n;",
+    );
+    let store = world.open();
+    let id = |letter: char, at: u32| PointId::Text(format!("{letter}{at}").into());
+    let ids: Vec<PointId> = (1..=120)
+        .flat_map(|at| [id('K', at), id('k', at)])
+        .collect();
+    let vectors = store.vectors(&ids).unwrap();
+    assert_eq!(vectors.len(), ids.len());
+    for (id, vector) in vectors {
+        let expected = if id.to_string().starts_with('K') {
+            1.0
+        } else {
+            2.0
+        };
+        assert_eq!(vector, [expected], "{id}");
+    }
+    assert_eq!(copies(&store, &ids).len(), ids.len());
+    world.run("INSERT INTO points(id, vector) VALUES ('K7', x'0000803f')");
+    assert_eq!(store.vectors(&ids).unwrap().len(), ids.len() - 1);
+    let ambiguous = store.capture(&ids).unwrap().ambiguous;
+    assert_eq!(ambiguous, [id('K', 7)].into());
+}
+
 #[test]
 fn a_table_without_a_vector_has_no_dimensions() {
     let world = World::new(POINTS);
